@@ -1,0 +1,70 @@
+// Command dispatcher carries due outbox events to n8n. In Lambda it is the
+// function that a schedule invokes; anywhere else it does one invocation and
+// prints its report as JSON:
+//
+//	go run ./functions/dispatcher [--event FILE] [--timeout 60s]
+//
+// The settings come from the environment; README.md lists them.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+)
+
+func main() {
+	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
+		limitMemory()
+		lambda.Start(newInstance().invoke)
+		return
+	}
+	os.Exit(local(os.Args[1:]))
+}
+
+// local does one invocation outside Lambda and returns the exit status.
+func local(args []string) int {
+	flags := flag.NewFlagSet("dispatcher", flag.ExitOnError)
+	file := flags.String("event", "", "`file` with the event of the invocation; without it {}")
+	timeout := flags.Duration("timeout", 60*time.Second, "time that the invocation has")
+	_ = flags.Parse(args) // exits on an error
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, *timeout)
+	defer cancel()
+	var event []byte
+	if *file != "" {
+		var err error
+		if event, err = os.ReadFile(*file); err != nil {
+			fmt.Fprintln(os.Stderr, "dispatcher:", err)
+			return 1
+		}
+	}
+	report, err := newInstance().invoke(ctx, event)
+	if err == nil || report.Claimed > 0 {
+		out := json.NewEncoder(os.Stdout)
+		_ = out.Encode(report)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "dispatcher:", err)
+		return 1
+	}
+	return 0
+}
+
+// limitMemory lets the garbage collector know what the function has. An eighth
+// is left for what is not Go's heap.
+func limitMemory() {
+	if mb, err := strconv.ParseInt(os.Getenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE"), 10, 64); err == nil {
+		debug.SetMemoryLimit(mb << 20 / 8 * 7)
+	}
+}

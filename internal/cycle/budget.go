@@ -1,0 +1,70 @@
+package cycle
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// postMargin is what a POST needs beyond its timeout, of the lease and of
+	// the invocation: its outcome has to reach the database.
+	postMargin = 2 * time.Second
+	// leaseWindow is the shortest time after a claim in which POSTs may start. A
+	// lease of exactly timeout + 2 s would leave none, and release every event
+	// for ever; the margin gives way to it.
+	leaseWindow = 500 * time.Millisecond
+	// returnMargin before the deadline the invocation has returned. Half a
+	// second is promised; the rest is for the runtime.
+	returnMargin = 600 * time.Millisecond
+	// reportTime is kept for the backlog figures after the last record.
+	reportTime = 200 * time.Millisecond
+	// defaultTime is what an invocation has where nobody set a deadline.
+	defaultTime = 60 * time.Second
+)
+
+// budget is the time of an invocation, by the monotonic clock.
+type budget struct {
+	end  time.Time     // when Run must have returned
+	post time.Duration // timeout of one POST
+}
+
+func newBudget(ctx context.Context, started time.Time, post time.Duration) budget {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = started.Add(defaultTime)
+	}
+	// A deadline can carry wall clock alone; from here on only the monotonic
+	// clock counts, so that a clock that jumps changes nothing.
+	return budget{end: started.Add(deadline.Sub(started) - returnMargin), post: post}
+}
+
+// left is the time until the deadline.
+func (b budget) left(now time.Time) time.Duration { return b.end.Sub(now) + returnMargin }
+
+// needed is the time that one POST needs.
+func (b budget) needed() time.Duration { return b.post + postMargin }
+
+// mayPost reports whether a POST may start: lease and invocation must both
+// outlive it. leased is when the claim was sent.
+func (b budget) mayPost(now, leased time.Time, lease time.Duration) bool {
+	return b.left(now) > b.needed() && now.Sub(leased) < b.startWindow(lease)
+}
+
+// startWindow is how long after its claim an event may be sent.
+func (b budget) startWindow(lease time.Duration) time.Duration {
+	return max(lease-b.needed(), min(leaseWindow, lease-b.post))
+}
+
+// background returns a context for recording: it outlives ctx and ends with the
+// budget.
+func (b budget) background(ctx context.Context) context.Context {
+	// Its resources are gone with the deadline, which is at most minutes away.
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), b.end.Add(-reportTime))
+	context.AfterFunc(ctx, cancel)
+	return ctx
+}
+
+// forReport returns a context for the last query.
+func (b budget) forReport(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithDeadline(context.WithoutCancel(ctx), b.end)
+}

@@ -1,0 +1,185 @@
+package cycle
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"outbox-dispatcher/internal/outbox"
+)
+
+// Claim asks for a batch of due rows.
+type Claim struct {
+	Reclaim  Reclaim
+	Limit    int           // rows at most
+	Bytes    int64         // payload bytes at most, but one row at least
+	MaxBody  int64         // larger payloads are not loaded
+	Lease    time.Duration // of the rows claimed
+	Suspects bool          // claim suspects in place of all others
+	// Before, if not empty, leaves out what became due after that moment: the
+	// Now of the invocation's first batch.
+	Before string
+}
+
+// Batch is what a claim returned.
+type Batch struct {
+	Reclaimed   Reclaimed
+	Events      []outbox.Event // in claim order
+	Now         string         // the database's time, in its own words, for Claim.Before
+	Sent        time.Time      // when the claim was sent: what is left of the lease counts from here
+	Clock       outbox.Micros  // the database's time when the claim was sent, or a little later
+	Drained     bool           // fewer rows were due than the claim would have taken
+	CutByBytes  bool           // Claim.Bytes ended the batch
+	SuspectsDue bool           // suspects wait for a claim of their own
+	Paused      bool           // an operator paused the dispatcher; nothing was claimed
+	Backlog     Backlog        // after the claim
+}
+
+// feed hands out claimed events one by one and claims the next batch while the
+// last one is still on its way, so that the connections to n8n never idle.
+type feed struct {
+	r       *run
+	ctx     context.Context
+	queue   []outbox.Event
+	batch   *Batch     // the one that queue comes from
+	next    chan taken // the claim under way; nil if there is none
+	left    int        // cycles that may still begin; -1: no bound
+	before  string     // see Claim.Before
+	last    *Batch     // the newest batch claimed
+	unasked bool       // nothing was claimed yet
+	reclaim bool       // the next claim is the invocation's first
+}
+
+type taken struct {
+	batch Batch
+	err   error
+}
+
+func newFeed(ctx context.Context, r *run, reclaim bool) *feed {
+	left := r.Settings.MaxCycles
+	if left == 0 {
+		left = -1
+	}
+	return &feed{r: r, ctx: ctx, left: left, unasked: true, reclaim: reclaim}
+}
+
+// pop returns the next event and the batch it came with. It waits for a claim
+// if it has to; nil means that no event is left, and why.
+func (f *feed) pop() (*outbox.Event, *Batch, Stopped, error) {
+	for len(f.queue) == 0 {
+		if f.next == nil {
+			if why := f.exhausted(); why != "" {
+				return nil, nil, why, nil
+			}
+			f.ask()
+		}
+		if why, err := f.receive(<-f.next); why != "" || err != nil {
+			return nil, nil, why, err
+		}
+	}
+	e := &f.queue[0]
+	f.queue = f.queue[1:]
+	if f.next == nil && len(f.queue) <= f.lowWater() && f.exhausted() == "" {
+		f.ask()
+	}
+	return e, f.batch, "", nil
+}
+
+// exhausted says why no further batch is claimed, or nothing.
+func (f *feed) exhausted() Stopped {
+	switch {
+	case f.unasked:
+		return ""
+	case f.last != nil && f.last.Paused:
+		return Paused
+	case f.last != nil && f.last.Drained:
+		return Drained
+	case f.left == 0:
+		return CycleLimit
+	case f.ctx.Err() != nil || f.r.budget.left(time.Now()) <= f.r.budget.needed():
+		return TimeUp
+	}
+	return ""
+}
+
+// lowWater is the length of the queue at which the next batch is claimed. Half
+// a batch lasts some thirty milliseconds at full speed, about as long as a claim
+// takes. Batches cut by their bytes are large, and only one is held at a time.
+func (f *feed) lowWater() int {
+	if f.batch.CutByBytes {
+		return 0
+	}
+	return f.r.Settings.ClaimLimit / 2
+}
+
+// ask sends the claim of the next batch.
+func (f *feed) ask() {
+	c := f.r.claim()
+	c.Before = f.before
+	if f.reclaim {
+		c.Reclaim = Reclaim{Limit: f.r.Settings.ReclaimLimit, MaxLostLeases: f.r.Settings.MaxLostLeases}
+	}
+	f.reclaim, f.unasked = false, false
+	if f.left > 0 {
+		f.left--
+	}
+	next := make(chan taken, 1)
+	f.next = next
+	go func() {
+		batch, err := f.r.take(f.ctx, c)
+		next <- taken{batch, err}
+	}()
+}
+
+func (f *feed) receive(t taken) (Stopped, error) {
+	f.next = nil
+	if t.err != nil {
+		return "", t.err
+	}
+	f.queue, f.batch, f.last = t.batch.Events, &t.batch, &t.batch
+	if f.before == "" {
+		f.before = t.batch.Now
+	}
+	if len(f.queue) == 0 {
+		return f.exhausted(), nil
+	}
+	return "", nil
+}
+
+// rest returns every event that was claimed and not handed out. No further
+// batch is claimed after it.
+func (f *feed) rest() []outbox.Event {
+	f.left = 0
+	events := f.queue
+	f.queue = nil
+	if f.next != nil {
+		if t := <-f.next; t.err == nil {
+			events = append(events, t.batch.Events...)
+		}
+		f.next = nil
+	}
+	return events
+}
+
+// claim is the request for an ordinary batch.
+func (r *run) claim() Claim {
+	return Claim{Limit: r.Settings.ClaimLimit, Bytes: r.Settings.ClaimBytes, MaxBody: r.Settings.MaxBodyBytes, Lease: r.Settings.Lease}
+}
+
+// take claims a batch and counts it.
+func (r *run) take(ctx context.Context, c Claim) (Batch, error) {
+	step, end := r.Observer.Step(ctx, "claim")
+	if c.Reclaim.Limit > 0 {
+		_, reclaimed := r.Observer.Step(step, "reclaim")
+		once := sync.OnceFunc(func() { reclaimed(nil) })
+		defer once()
+		c.Reclaim.Done = once
+	}
+	batch, err := r.Store.Take(step, c)
+	end(err)
+	if err != nil {
+		return batch, err
+	}
+	r.tally.took(batch)
+	return batch, nil
+}

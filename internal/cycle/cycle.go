@@ -1,0 +1,200 @@
+// Package cycle is the use case: one invocation reclaims, claims, delivers and
+// records, and then reports. One file a step:
+//
+//	reclaim.go   rows whose lease ran out go back to pending   ┐ one round trip
+//	claim.go     due rows become ours, in batches              ┘ to the database
+//	deliver.go   one POST an event, several at once
+//	record.go    outcomes go to the database in groups
+//
+// and beside them what bounds it (budget.go), what paces it (pacing.go), and
+// what tells of it (report.go).
+//
+// # Guarantees
+//
+// An event is sent at least once and its row is final only after n8n has
+// acknowledged that very event, or after its attempts are used up. No event is
+// under two live leases. A POST starts only if the lease outlives it. An outcome
+// is written only while the row still carries our claim.
+//
+// # Failure handling
+//
+// A failed delivery is an outcome, not an error. Run returns an error only if
+// the work could not be done: settings, secret, database. Whatever dies in
+// between is mended by the lease: its row is reclaimed by a later invocation.
+package cycle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"outbox-dispatcher/internal/outbox"
+)
+
+// Settings bound an invocation.
+type Settings struct {
+	Enabled       bool
+	HTTPTimeout   time.Duration // one whole POST
+	Lease         time.Duration
+	MaxBodyBytes  int64
+	Policy        outbox.Policy
+	ClaimLimit    int
+	ReclaimLimit  int
+	ClaimBytes    int64
+	Concurrency   int // POSTs in flight at most
+	MaxCycles     int // 0: until nothing is due or the time is up
+	Linger        time.Duration
+	MaxLostLeases int
+}
+
+// Dispatcher carries events from the table to n8n. Its fields are set once and
+// it is used by one invocation after the other; only the pace is remembered
+// between them.
+type Dispatcher struct {
+	Settings Settings
+	Store    Store
+	Webhook  Webhook
+	Tokens   Tokens
+	Observer Observer
+	// Pacer remembers the pace that n8n could take. Required.
+	Pacer *Pacer
+}
+
+// Request is what one invocation is asked to do, where that differs from the
+// settings. The zero value differs in nothing.
+type Request struct {
+	MaxCycles   *int
+	ClaimLimit  *int
+	Concurrency *int
+	DryRun      bool // claims nothing, shows what is due
+}
+
+// apply returns the settings with what the request asks for.
+func (r Request) apply(s Settings) Settings {
+	for _, o := range []struct {
+		asked *int
+		to    *int
+	}{{r.MaxCycles, &s.MaxCycles}, {r.ClaimLimit, &s.ClaimLimit}, {r.Concurrency, &s.Concurrency}} {
+		if o.asked != nil {
+			*o.to = *o.asked
+		}
+	}
+	return s
+}
+
+// TimeError says that the invocation has less time than one POST needs, which
+// would release every event for ever.
+type TimeError struct {
+	Left, Needed time.Duration
+}
+
+func (e *TimeError) Error() string {
+	return fmt.Sprintf("settings: this invocation has %.1f s left and one POST needs %.1f s: N8N_HTTP_TIMEOUT_SECONDS + %.0f; raise the timeout of the function or lower N8N_HTTP_TIMEOUT_SECONDS",
+		e.Left.Seconds(), e.Needed.Seconds(), postMargin.Seconds())
+}
+
+// UnrecordedError says that outcomes could not be written. Their rows are still
+// leased; a later invocation reclaims them and sends the events once more.
+type UnrecordedError struct {
+	Count int
+	Err   error // what the database said last
+}
+
+func (e *UnrecordedError) Error() string {
+	return fmt.Sprintf("%d outcomes could not be recorded; their events will be sent once more when the lease runs out: %v", e.Count, e.Err)
+}
+
+func (e *UnrecordedError) Unwrap() error { return e.Err }
+
+// Run does one invocation. It returns at least half a second before the
+// deadline of ctx (60 s where it has none). When ctx ends early nothing new is
+// started, what is in flight is finished and recorded, the rest is released.
+// The report holds what was done even if err is not nil.
+func (d *Dispatcher) Run(ctx context.Context, req Request) (report Report, err error) {
+	started := time.Now()
+	r := &run{Dispatcher: d, Settings: req.apply(d.Settings), budget: newBudget(ctx, started, d.Settings.HTTPTimeout)}
+	defer func() {
+		report = r.tally.report()
+		report.Enabled = d.Settings.Enabled
+		report.DurationMS = time.Since(started).Milliseconds()
+		d.Observer.Reported(ctx, report, err)
+	}()
+	if !d.Settings.Enabled {
+		r.tally.stop(Disabled)
+		return report, nil
+	}
+	if req.DryRun {
+		due, backlog, err := d.Store.Due(ctx, r.Settings.ClaimLimit)
+		r.tally.dryRun(due)
+		r.tally.backlog(backlog)
+		r.tally.stop(CycleLimit)
+		if len(due) < r.Settings.ClaimLimit {
+			r.tally.stop(Drained)
+		}
+		return report, err
+	}
+	if left, needed := r.budget.left(started), r.budget.needed(); left <= needed {
+		return report, &TimeError{Left: left, Needed: needed}
+	}
+	return report, r.invoke(ctx)
+}
+
+// run is the state of one invocation.
+type run struct {
+	*Dispatcher
+	Settings Settings // of the dispatcher, with what the request changed
+	budget   budget
+	token    *token
+	recorder *recorder
+	tally    tally
+}
+
+func (r *run) invoke(ctx context.Context) error {
+	// The token and the session with the database are fetched side by side, and
+	// both before anything is claimed.
+	g, both := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		r.token, err = fetchToken(both, r.Tokens, r.Observer)
+		return err
+	})
+	g.Go(func() error { return r.Store.Ready(both) })
+	if err := g.Wait(); err != nil {
+		return err
+	}
+
+	r.Pacer.begin(r.Settings.Concurrency, r.Settings.HTTPTimeout)
+	r.recorder = startRecorder(r.budget.background(ctx), r.Store, r.Settings.Policy, r.Observer, &r.tally)
+	err := r.cycles(ctx)
+	if unrecorded := r.recorder.close(); unrecorded != nil {
+		err = unrecorded
+	}
+	r.Pacer.end()
+	if err != nil {
+		return err
+	}
+	return r.reportBacklog(ctx)
+}
+
+// reportBacklog measures what is left, unless the last look at the table has
+// just told. It is left out when there is no time for it.
+func (r *run) reportBacklog(ctx context.Context) error {
+	if r.tally.backlogIsFresh() {
+		return nil
+	}
+	ctx, cancel := r.budget.forReport(ctx)
+	defer cancel()
+	if ctx.Err() != nil {
+		return nil
+	}
+	b, err := r.Store.Backlog(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	r.tally.backlog(b)
+	return nil
+}

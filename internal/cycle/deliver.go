@@ -1,0 +1,270 @@
+package cycle
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"outbox-dispatcher/internal/outbox"
+)
+
+// lingerPause is the time between two looks at the table of an invocation that
+// lingers: the interval of the Python thread.
+const lingerPause = 5 * time.Second
+
+// cycles looks at the table once, and again while the invocation lingers.
+func (r *run) cycles(ctx context.Context) error {
+	until := time.Now().Add(r.Settings.Linger)
+	for first := true; ; first = false {
+		why, err := r.look(ctx, first)
+		r.tally.stop(why)
+		if err != nil || (why != Drained && why != CycleLimit) || !r.linger(ctx, until) {
+			return err
+		}
+	}
+}
+
+// linger waits for the next look. False: there is none.
+func (r *run) linger(ctx context.Context, until time.Time) bool {
+	next := time.Now().Add(lingerPause)
+	if next.After(until) || r.budget.left(next) <= r.budget.needed() {
+		return false
+	}
+	select {
+	case <-time.After(lingerPause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// look claims and delivers what is due now, and says why it ended.
+func (r *run) look(ctx context.Context, reclaim bool) (Stopped, error) {
+	step, end := r.Observer.Step(ctx, "deliver")
+	f := newFeed(step, r, reclaim)
+	why, err := r.deliverAll(step, f)
+	if err == nil && why == Drained && f.last.SuspectsDue {
+		why, err = r.deliverSuspects(step)
+	}
+	end(err)
+	return why, err
+}
+
+// deliverAll sends the events of the feed, several at once, and returns when
+// each has an outcome that the recorder knows of, or was released.
+func (r *run) deliverAll(ctx context.Context, f *feed) (Stopped, error) {
+	var inFlight sync.WaitGroup
+	defer inFlight.Wait()
+	for {
+		e, batch, why, err := f.pop()
+		if e == nil {
+			return why, err
+		}
+		if e.Unusable != "" {
+			r.conclude(ctx, e, batch, attempt{verdict: outbox.Unusable(e.Unusable)})
+			continue
+		}
+		if why := r.awaitTurn(ctx, batch); why != "" {
+			r.release(append([]outbox.Event{*e}, f.rest()...))
+			return why, nil
+		}
+		inFlight.Go(func() { r.deliver(ctx, e, batch) })
+	}
+}
+
+// deliverSuspects sends suspects one at a time, each recorded before the next is
+// claimed: what kills its worker then takes nothing else with it.
+func (r *run) deliverSuspects(ctx context.Context) (Stopped, error) {
+	c := r.claim()
+	c.Suspects, c.Limit = true, 1
+	for range r.Settings.ClaimLimit {
+		if r.recorder.flush(); ctx.Err() != nil || r.budget.left(time.Now()) <= r.budget.needed() {
+			return TimeUp, nil
+		}
+		batch, err := r.take(ctx, c)
+		switch {
+		case err != nil:
+			return "", err
+		case batch.Paused:
+			return Paused, nil
+		case len(batch.Events) == 0:
+			return Drained, nil
+		}
+		c.Before = batch.Now
+		e := &batch.Events[0]
+		if e.Unusable != "" {
+			r.conclude(ctx, e, &batch, attempt{verdict: outbox.Unusable(e.Unusable)})
+			continue
+		}
+		if why := r.awaitTurn(ctx, &batch); why != "" {
+			r.release(batch.Events)
+			return why, nil
+		}
+		r.deliver(ctx, e, &batch)
+	}
+	return CycleLimit, nil
+}
+
+// awaitTurn waits until a POST for an event of the batch may start, and takes a
+// place in flight. If none may start any more it says why.
+func (r *run) awaitTurn(ctx context.Context, b *Batch) Stopped {
+	var timer *time.Timer
+	for {
+		now := time.Now()
+		if ctx.Err() != nil || !r.budget.mayPost(now, b.Sent, r.Settings.Lease) {
+			return TimeUp
+		}
+		turn, wait := r.Pacer.take(now)
+		switch turn {
+		case start:
+			return ""
+		case down:
+			return EndpointDown
+		}
+		lastStart := min(r.budget.left(now)-r.budget.needed(), r.budget.startWindow(r.Settings.Lease)-now.Sub(b.Sent))
+		if wait >= lastStart { // n8n asked for more patience than there is time
+			return EndpointDown
+		}
+		if wait <= 0 {
+			wait = lastStart
+		}
+		if timer == nil {
+			timer = time.NewTimer(wait)
+			defer timer.Stop()
+		} else {
+			timer.Reset(wait)
+		}
+		select {
+		case <-r.Pacer.changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// attempt is what happened when an event was tried.
+type attempt struct {
+	verdict outbox.Verdict
+	started time.Time     // zero if nothing was sent
+	took    time.Duration // of the POST that was answered last
+}
+
+// deliver makes one attempt, hands its outcome to the recorder, and only then
+// gives its place in flight to the next: a recorder that is stuck stops the
+// POSTs.
+func (r *run) deliver(ctx context.Context, e *outbox.Event, b *Batch) {
+	a := r.try(ctx, e, b)
+	r.conclude(ctx, e, b, a)
+	r.Pacer.done(a.verdict.Signal, a.started, a.took, a.verdict.RetryAfter)
+}
+
+// try sends the event. A panic in it is the failure of this event alone.
+func (r *run) try(ctx context.Context, e *outbox.Event, b *Batch) (a attempt) {
+	defer func() {
+		if p := recover(); p != nil {
+			what := "the attempt broke off in the program itself"
+			if err, ok := p.(runtime.Error); ok { // its text holds no data of ours
+				what += ": " + err.Error()
+			}
+			a.verdict, a.took = outbox.Unknown(what), time.Since(a.started)
+		}
+	}()
+	// What is in flight is finished even if the invocation is told to end.
+	ctx = context.WithoutCancel(ctx)
+	post := func(token string) outbox.Answer {
+		a.started = time.Now()
+		answer := r.Webhook.Post(ctx, token, e.Body)
+		a.took = time.Since(a.started)
+		return answer
+	}
+	token := r.token.get()
+	answer := post(token)
+	if answer.HTTPStatus == 401 || answer.HTTPStatus == 403 {
+		// The token may have been rotated: with a new one the same attempt goes on.
+		fresh, changed := r.token.renew(ctx, token)
+		if changed && r.budget.mayPost(time.Now(), b.Sent, r.Settings.Lease) {
+			answer = post(fresh)
+		}
+	}
+	a.verdict = outbox.Judge(e.ID, answer)
+	return a
+}
+
+// conclude decides the outcome, hands it to the recorder and tells of it.
+func (r *run) conclude(ctx context.Context, e *outbox.Event, b *Batch, a attempt) {
+	o := outbox.Decide(e, a.verdict, r.Settings.Policy)
+	r.recorder.put(o)
+	told := Attempt{
+		EventID: e.ID, EventType: e.Type, Number: e.Attempts + 1,
+		Status: o.Status, Code: o.Code, Error: o.Error, HTTPStatus: a.verdict.HTTPStatus, RunID: o.RunID,
+		Started: a.started, Duration: a.took,
+	}
+	if o.Status == outbox.Succeeded {
+		told.CommitToAck = b.age(e.Occurred, time.Now())
+	}
+	r.Observer.Attempted(ctx, told)
+}
+
+// age is the time since an event occurred, by the database clock. 0 for a time
+// in the future and for an infinite one.
+func (b *Batch) age(occurred outbox.Micros, now time.Time) time.Duration {
+	since := b.Clock + outbox.Micros(now.Sub(b.Sent).Microseconds())
+	// Beyond 292 years a Duration overflows; an event of that age is a wrong date.
+	const century = outbox.Micros(100 * 365 * 24 * time.Hour / time.Microsecond)
+	if occurred > since || occurred < since-century {
+		return 0
+	}
+	return time.Duration(since-occurred) * time.Microsecond
+}
+
+// release gives events back that were claimed and not tried.
+func (r *run) release(events []outbox.Event) {
+	if len(events) > 0 {
+		r.recorder.release(events)
+	}
+}
+
+// token is the webhook token of one invocation.
+type token struct {
+	tokens   Tokens
+	observer Observer
+
+	mu      sync.Mutex
+	value   string
+	renewed bool // the secret was read again in this invocation
+}
+
+func fetchToken(ctx context.Context, tokens Tokens, o Observer) (*token, error) {
+	ctx, end := o.Step(ctx, "secret")
+	value, err := tokens.Token(ctx)
+	end(err)
+	if err != nil {
+		return nil, fmt.Errorf("webhook token: %w", err)
+	}
+	return &token{tokens: tokens, observer: o, value: value}, nil
+}
+
+func (t *token) get() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.value
+}
+
+// renew returns another token than the refused one, if there is one. The secret
+// is read again once an invocation; who comes meanwhile waits for it.
+func (t *token) renew(ctx context.Context, refused string) (fresh string, changed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.renewed && t.value == refused {
+		t.renewed = true
+		ctx, end := t.observer.Step(ctx, "secret")
+		value, err := t.tokens.Refresh(ctx)
+		end(err)
+		if err == nil {
+			t.value = value
+		}
+	}
+	return t.value, t.value != refused
+}

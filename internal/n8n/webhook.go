@@ -1,0 +1,127 @@
+// Package n8n is the webhook: one POST in, one classified answer out. It sends
+// once, follows no redirect, and says nothing of the URL but its host.
+package n8n
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"outbox-dispatcher/internal/outbox"
+)
+
+const (
+	// idleTimeout closes a connection before n8n does: Node's server closes idle
+	// ones after five to six seconds, and a POST that meets the close is lost.
+	idleTimeout = 4 * time.Second
+	// maxHeaderBytes bounds the headers of an answer. n8n sends under a kilobyte.
+	maxHeaderBytes = 256 << 10
+	// maxErrorBytes of an error answer are read: enough for the piece that people
+	// see, and for an ordinary error page, whose connection is then used again.
+	maxErrorBytes = 64 << 10
+)
+
+// Webhook posts events to one URL. It is safe for concurrent use.
+type Webhook struct {
+	url       *url.URL // without its user part
+	user      *url.Userinfo
+	timeout   time.Duration
+	transport *http.Transport
+	hide      *hider
+}
+
+// Options of a webhook. Zero values are ready for use but for URL and Timeout.
+type Options struct {
+	URL         *url.URL      // its user part becomes Basic authentication
+	Timeout     time.Duration // of one whole POST, its answer included
+	Connections int           // kept open at most; 0: two
+	TLS         *tls.Config   // nil: the system's roots
+}
+
+// New returns a webhook. Nothing is sent before it is used.
+func New(o Options) *Webhook {
+	target := *o.URL
+	target.User = nil
+	dialer := &net.Dialer{Timeout: o.Timeout, KeepAlive: 15 * time.Second}
+	return &Webhook{
+		url: &target, user: o.URL.User, timeout: o.Timeout,
+		transport: &http.Transport{
+			// The token goes through no proxy that could read it: only https is
+			// tunnelled.
+			Proxy: func(r *http.Request) (*url.URL, error) {
+				if r.URL.Scheme != "https" {
+					return nil, nil
+				}
+				return http.ProxyFromEnvironment(r)
+			},
+			DialContext:           dialer.DialContext,
+			TLSClientConfig:       o.TLS,
+			TLSHandshakeTimeout:   o.Timeout,
+			ResponseHeaderTimeout: o.Timeout,
+			MaxIdleConns:          o.Connections,
+			MaxIdleConnsPerHost:   o.Connections,
+			IdleConnTimeout:       idleTimeout,
+			// What n8n packs nonetheless is unpacked below, within the bound.
+			DisableCompression:     true,
+			MaxResponseHeaderBytes: maxHeaderBytes,
+			// HTTP/1.1 alone: one connection carries one POST, so that a dead
+			// connection costs one attempt and not every one in flight, and no
+			// request is sent again behind our back.
+			ForceAttemptHTTP2: false,
+			TLSNextProto:      map[string]func(string, *tls.Conn) http.RoundTripper{},
+		},
+		hide: newHider(o.URL),
+	}
+}
+
+// CloseIdle closes the connections that wait for the next POST. An instance that
+// was frozen calls it on waking: they are dead, or half dead.
+func (w *Webhook) CloseIdle() { w.transport.CloseIdleConnections() }
+
+// Post sends the body once and reads the answer, all within the timeout.
+func (w *Webhook) Post(ctx context.Context, token string, body []byte) (answer outbox.Answer) {
+	answer.Host = w.url.Host
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	req := (&http.Request{
+		Method: http.MethodPost, URL: w.url, Host: w.url.Host,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{
+			"Content-Type":     {"application/json"},
+			outbox.TokenHeader: {token},
+			"User-Agent":       {"outbox-dispatcher"},
+		},
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+		// Lets the transport take another connection if nothing was sent on a
+		// dead one. A request of which a byte went out is never sent again.
+		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
+	}).WithContext(ctx)
+	if w.user != nil {
+		password, _ := w.user.Password()
+		req.SetBasicAuth(w.user.Username(), password)
+	}
+	res, err := w.transport.RoundTrip(req)
+	if err != nil {
+		answer.Fault = fault(ctx, err)
+		return answer
+	}
+	defer res.Body.Close()
+	answer.HTTPStatus = res.StatusCode
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable {
+			answer.RetryAfter = outbox.RetryAfter(res.Header.Get("Retry-After"), time.Now())
+		}
+		// The status is the answer; a body that breaks off changes nothing.
+		answer.Body, _ = read(res, maxErrorBytes)
+	} else if answer.Body, err = read(res, outbox.MaxAnswerBytes+1); err != nil {
+		answer.Fault = "the answer broke off: " + fault(ctx, err)
+	}
+	answer.Excerpt = w.hide.excerpt(answer.Body, token)
+	return answer
+}

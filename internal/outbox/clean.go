@@ -1,0 +1,42 @@
+package outbox
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxErrorRunes is the length of last_error at most, in characters.
+const MaxErrorRunes = 2000
+
+// Clean makes one line of text that Postgres stores and a terminal shows: valid
+// UTF-8, no control or format characters, runs of white space as one space, at
+// most MaxErrorRunes characters.
+func Clean(s string) string { return CleanTo(s, MaxErrorRunes) }
+
+// CleanTo is Clean with another length, in characters.
+func CleanTo(s string, limit int) string {
+	var b strings.Builder
+	b.Grow(min(len(s), limit*utf8.UTFMax))
+	runes, gap := 0, false
+	for _, r := range s { // a broken byte comes as U+FFFD
+		if unicode.IsSpace(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
+			gap = runes > 0
+			continue
+		}
+		need := 1
+		if gap {
+			need = 2
+		}
+		if runes+need > limit {
+			break
+		}
+		if gap {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(r)
+		runes += need
+		gap = false
+	}
+	return b.String()
+}

@@ -1,0 +1,31 @@
+// Package postgrestest gives tests a real Postgres: one server for a test
+// process, a database of its own for a test.
+//
+//	func TestMain(m *testing.M) { postgrestest.Main(m) }
+//
+//	func TestClaim(t *testing.T) {
+//		url := postgrestest.NewFrom(t, migrated)
+//		...
+//	}
+//
+// The server is a throwaway.Server, started by the first test that asks for a
+// database, or the one that the environment variable TEST_DATABASE_URL names.
+// Where neither can be had, the tests fail: they are never skipped.
+package postgrestest
+
+import (
+	"fmt"
+	"os"
+	"testing"
+)
+
+// Main runs the tests of a package and ends the process with their exit status,
+// once the server is closed. It belongs into TestMain.
+func Main(m *testing.M) {
+	status := m.Run()
+	if err := shared.close(); err != nil {
+		fmt.Fprintf(os.Stderr, "postgrestest: %v\n", err)
+		status = max(status, 1)
+	}
+	os.Exit(status)
+}

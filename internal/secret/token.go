@@ -1,0 +1,127 @@
+package secret
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"outbox-dispatcher/internal/cycle"
+	"outbox-dispatcher/internal/outbox"
+)
+
+// DefaultTokenKey is the member of a JSON secret that holds the webhook token.
+const DefaultTokenKey = "token"
+
+// Token is the webhook token as a secret holds it: the bare text, a JSON string,
+// or a JSON object whose member Key is the token. White space behind it is cut
+// off.
+type Token struct {
+	Reader *Reader
+	ID     string // name or ARN
+	Key    string // empty: DefaultTokenKey
+}
+
+var (
+	_ cycle.Tokens = Token{}
+	_ cycle.Tokens = Static("")
+)
+
+// Token returns the token, at most MaxAge old. Returns an *Error if it cannot be
+// read or cannot be the value of a header.
+func (t Token) Token(ctx context.Context) (string, error) { return t.read(ctx, false) }
+
+// Refresh reads the token again, for when n8n refuses the one we have.
+func (t Token) Refresh(ctx context.Context) (string, error) { return t.read(ctx, true) }
+
+func (t Token) read(ctx context.Context, fresh bool) (string, error) {
+	text, err := t.Reader.value(ctx, t.ID, fresh)
+	if err != nil {
+		return "", err
+	}
+	token, problem := parseToken(text, cmp.Or(t.Key, DefaultTokenKey))
+	if problem != "" {
+		t.Reader.forget(t.ID)
+		return "", wrong(t.ID, problem)
+	}
+	return token, nil
+}
+
+// parseToken finds the token in the text of a secret, or says what is wrong.
+func parseToken(text, key string) (token, problem string) {
+	where := "it"
+	switch doc := strings.TrimSpace(text); {
+	case doc == "":
+		return "", "is empty; store the webhook token in it"
+	case doc[0] == '{':
+		members, ok := object(doc)
+		if !ok {
+			return "", "starts like a JSON object and is none; mend it, or store the token as plain text"
+		}
+		value, ok := members[key]
+		if !ok {
+			return "", fmt.Sprintf("is a JSON object without the key %q; add it, or set N8N_TOKEN_SECRET_KEY to the right one", key)
+		}
+		where = fmt.Sprintf("the key %q", key)
+		if text, ok = str(value); !ok {
+			return "", fmt.Sprintf("holds no text under the key %q; store the token there as a JSON string", key)
+		}
+	case doc[0] == '[' && json.Valid([]byte(doc)):
+		return "", fmt.Sprintf("is a JSON array; store the token as plain text, or in a JSON object under the key %q", key)
+	case doc[0] == '"':
+		if s, ok := str([]byte(doc)); ok {
+			text = s
+		}
+	}
+	token, ok := outbox.HeaderToken(text)
+	switch {
+	case ok:
+		return token, ""
+	case strings.TrimSpace(text) == "":
+		return "", fmt.Sprintf("is of no use: %s is empty; store the webhook token", where)
+	}
+	return "", fmt.Sprintf("is of no use: %s is no legal value of an HTTP header (line breaks, control characters or white space in front); store the token alone", where)
+}
+
+// object reads a JSON object and nothing behind it. Keys are case-sensitive.
+func object(text string) (members map[string]json.RawMessage, ok bool) {
+	err := json.Unmarshal([]byte(text), &members)
+	return members, err == nil && members != nil
+}
+
+// str reads a JSON string.
+func str(value json.RawMessage) (s string, ok bool) {
+	var p *string
+	if err := json.Unmarshal(value, &p); err != nil || p == nil {
+		return "", false
+	}
+	return *p, true
+}
+
+// Static is the token itself, from N8N_WEBHOOK_TRIGGER_TOKEN, for runs outside
+// AWS.
+type Static string
+
+// Token returns the token, or an error if it cannot be the value of a header.
+func (s Static) Token(context.Context) (string, error) {
+	token, ok := outbox.HeaderToken(string(s))
+	if !ok {
+		return "", errStatic
+	}
+	return token, nil
+}
+
+// Refresh returns the same token: there is nowhere to read another one from.
+func (s Static) Refresh(ctx context.Context) (string, error) { return s.Token(ctx) }
+
+// String keeps the token out of logs.
+func (s Static) String() string { return hidden }
+
+// GoString keeps it out of %#v.
+func (s Static) GoString() string { return hidden }
+
+const hidden = "[not shown]"
+
+// errStatic does not say which character it is: it is one of the token.
+var errStatic = fmt.Errorf("N8N_WEBHOOK_TRIGGER_TOKEN is empty or no legal value of an HTTP header")
