@@ -45,9 +45,9 @@ var (
 var _ cycle.Store = (*Store)(nil)
 
 const (
-	// claimTimeout bounds a claim and a reclaim. They take milliseconds; five
-	// seconds are for a database that is busy, and well under any lease.
-	claimTimeout = 5 * time.Second
+	// claimTimeout bounds a claim and a reclaim. They take milliseconds; ten
+	// seconds are for payloads of many megabytes and a database that is busy.
+	claimTimeout = 10 * time.Second
 	// recordTimeout bounds one try to write outcomes. It is tried again.
 	recordTimeout = 5 * time.Second
 	// lockTimeout bounds the wait for a lock on the whole table.
@@ -136,7 +136,7 @@ type mode struct {
 	keep     bool   // reclaim leaves payloads alone
 }
 
-var ordinaryTake = mode{which: ordinary, document: "payload_json::jsonb"}
+var ordinaryTake = mode{which: ordinary, document: "d.payload_json::jsonb"}
 
 func (s *Store) take(ctx context.Context, c cycle.Claim, shape *shape, m mode) (batch cycle.Batch, err error) {
 	order := orderByDue
@@ -221,7 +221,7 @@ func (s *Store) takeCarefully(ctx context.Context, c cycle.Claim, shape *shape) 
 			continue
 		}
 		which := "event_id = '" + row.EventID + "'"
-		one, err := s.take(ctx, c, shape, mode{which: which, document: "payload_json::jsonb", keep: true})
+		one, err := s.take(ctx, c, shape, mode{which: which, document: "d.payload_json::jsonb", keep: true})
 		if isData(err) {
 			one, err = s.take(ctx, c, shape, mode{which: which, document: "null::jsonb", keep: true})
 		}

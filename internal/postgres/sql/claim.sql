@@ -45,40 +45,33 @@ undated as materialized (
     limit $1::int - (select count(*) from dated)
     for update skip locked
 ),
-due as (
-    select * from dated
-    union all
-    select * from undated
+placed as materialized (
+    select due.*, row_number() over (order by due_at, event_id) as place
+    from (select * from dated union all select * from undated) due
 ),
--- The three values become text once a row, and no further than the batch goes:
--- both readers of measured stop early.
+-- The size of what would be loaded, in claim order and no further than the batch
+-- goes: cut stops reading at the first row that is too much. The texts are made
+-- again for the batch instead of carried along, because a window that outgrows
+-- work_mem would read every row.
 measured as materialized (
-    select d.*, p.*, row_number() over ordered as place, sum(p.size) over ordered as running
-    from due d
+    select d.event_id, d.place, p.kind, p.size, sum(p.size) over (rows unbounded preceding) as running
+    from placed d
     cross join lateral (
-        select kind,
-               correlation, aggregate, data,
-               coalesce(octet_length(correlation), 0)::bigint + coalesce(octet_length(aggregate), 0) + coalesce(octet_length(data), 0) as size
-        from (
-            select jsonb_typeof(document) as kind,
-                   (document -> 'correlation_id')::text as correlation,
-                   (document -> 'aggregate')::text as aggregate,
-                   (document -> 'data')::text as data
-            from (select {document} as document offset 0) doc
-            offset 0
-        ) pieces
+        select jsonb_typeof(document) as kind,
+               coalesce(octet_length((document -> 'correlation_id')::text), 0)::bigint
+             + coalesce(octet_length((document -> 'aggregate')::text), 0)
+             + coalesce(octet_length((document -> 'data')::text), 0) as size
+        from (select {document} as document offset 0) doc
         offset 0
     ) p
-    window ordered as (order by d.due_at, d.event_id rows unbounded preceding)
 ),
 cut as materialized (
     select place from measured where place > 1 and running > $2::bigint limit 1
 ),
 batch as materialized (
-    select *,
-           case when kind = 'object' then gen_random_uuid()::text end as token
-    from measured
-    limit coalesce((select place - 1 from cut), $1::int)
+    select m.event_id, m.place, m.kind, m.size,
+           case when m.kind = 'object' then gen_random_uuid()::text end as token
+    from (select * from measured limit coalesce((select place - 1 from cut), $1::int)) m
 )
 update {table} t
 set delivery_status = 'delivering',
@@ -87,21 +80,23 @@ set delivery_status = 'delivering',
         when b.token is null then t.payload_json
         else (t.payload_json::jsonb || jsonb_build_object('_delivery_claim_token', b.token))::{json}
     end
-from batch b,
+from batch b
+join placed d on d.event_id = b.event_id
+cross join lateral (select case when b.size <= $3::bigint then {document} end as document offset 0) loaded,
      (select clock_timestamp() + $4::float8 * interval '1 second' as at offset 0) deadline
 where t.event_id = b.event_id
 returning b.place::text,
           b.event_id::text,
-          b.event_type::text,
-          b.occurred_at::text,
-          b.attempts::text,
-          b.attempts_base::text,
-          b.next_attempt_at::text,
+          d.event_type::text,
+          d.occurred_at::text,
+          d.attempts::text,
+          d.attempts_base::text,
+          d.next_attempt_at::text,
           t.next_attempt_at::text,
           b.token,
           b.kind,
           b.size::text,
-          case when b.size <= $3::bigint then b.correlation end,
-          case when b.size <= $3::bigint then b.aggregate end,
-          case when b.size <= $3::bigint then b.data end,
+          (loaded.document -> 'correlation_id')::text,
+          (loaded.document -> 'aggregate')::text,
+          (loaded.document -> 'data')::text,
           (exists (select from cut))::text
