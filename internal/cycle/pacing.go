@@ -49,6 +49,8 @@ type Pacer struct {
 	remembered float64       // window at the end of the last invocation; 0: none yet
 	alone      bool          // the first POST of the invocation is not answered yet
 	inFlight   int
+	peak, last int       // most in flight in this round and in the one before
+	round      time.Time // when this round began
 	faults     int       // of the endpoint, in a row
 	lastCut    time.Time // answers to POSTs from before it cut no more
 	holdUntil  time.Time // what a Retry-After asked for
@@ -66,6 +68,7 @@ func (p *Pacer) begin(limit int, timeout time.Duration) {
 	defer p.mu.Unlock()
 	p.limit, p.slow = float64(limit), timeout/slowPart
 	p.window, p.alone, p.inFlight, p.faults = 1, true, 0, 0
+	p.peak, p.last, p.round = 0, 0, time.Time{}
 	p.calm = p.limit
 	if p.remembered > 0 {
 		p.calm = p.remembered
@@ -105,6 +108,7 @@ func (p *Pacer) take(now time.Time) (turn, time.Duration) {
 		return later, 0
 	}
 	p.inFlight++
+	p.peak = max(p.peak, p.inFlight)
 	return start, 0
 }
 
@@ -113,9 +117,11 @@ func (p *Pacer) take(now time.Time) (turn, time.Duration) {
 func (p *Pacer) done(s outbox.Signal, started time.Time, took, retryAfter time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	full := p.inFlight >= int(p.window) // only a window that was used may grow
 	p.inFlight--
 	now := started.Add(took)
+	if !started.Before(p.round) { // the first answer to a POST of this round begins the next
+		p.round, p.last, p.peak = now, p.peak, p.inFlight
+	}
 	switch s {
 	case outbox.Healthy:
 		p.faults = 0
@@ -126,10 +132,8 @@ func (p *Pacer) done(s outbox.Signal, started time.Time, took, retryAfter time.D
 		switch {
 		case took > p.slow:
 			p.cut(slowCut, started, now)
-		case full && p.window < p.calm:
-			p.window = min(p.window+1, p.limit)
-		case full:
-			p.window = min(p.window+1/p.window, p.limit)
+		default:
+			p.grow()
 		}
 	case outbox.EventFault:
 		p.faults = 0
@@ -146,6 +150,18 @@ func (p *Pacer) done(s outbox.Signal, started time.Time, took, retryAfter time.D
 	select {
 	case p.changed <- struct{}{}:
 	default:
+	}
+}
+
+// grow opens the window for one success: doubling it with a round of them below
+// calm, and by one a round above. A window that is not used does not grow.
+func (p *Pacer) grow() {
+	used := float64(max(p.peak, p.last))
+	switch {
+	case p.window < min(p.calm, 2*used):
+		p.window = min(p.window+1, p.limit)
+	case p.window >= p.calm && used >= float64(int(p.window)):
+		p.window = min(p.window+1/p.window, p.limit)
 	}
 }
 
