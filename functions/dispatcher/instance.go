@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net"
+	"os"
+	"strconv"
 
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/cycle"
@@ -10,53 +13,50 @@ import (
 	"outbox-dispatcher/internal/outbox"
 	"outbox-dispatcher/internal/postgres"
 	"outbox-dispatcher/internal/secret"
+	"outbox-dispatcher/internal/telemetry"
 )
 
-// instance is this process: what is made once and outlives an invocation.
-// Nothing is made before the first invocation, whose error then says what is
-// wrong where people look for it.
+// instance is this process: what is made once and outlives an invocation. The
+// settings are read by the first invocation, whose error then says what is wrong
+// where people look for it.
 type instance struct {
+	telemetry  *telemetry.Telemetry
 	dispatcher *cycle.Dispatcher // nil until the settings are read
 	webhook    *n8n.Webhook
 }
 
-func newInstance() *instance { return &instance{} }
+func newInstance() *instance {
+	t := telemetry.New(telemetry.FromEnv(os.Getenv, os.Stdout, os.Stderr))
+	t.Install()
+	return &instance{telemetry: t}
+}
 
 // invoke is the handler.
 func (i *instance) invoke(ctx context.Context, event json.RawMessage) (cycle.Report, error) {
 	request, err := cycle.ParseRequest(event)
-	if err != nil {
-		return cycle.Report{}, err
+	if err == nil {
+		err = i.wire()
 	}
-	if i.dispatcher == nil {
-		if err := i.wire(); err != nil {
-			return cycle.Report{}, err
-		}
+	if err != nil {
+		i.telemetry.Reported(ctx, cycle.Report{}, err)
+		return cycle.Report{}, err
 	}
 	// What was idle while the instance was frozen is dead, or half dead.
 	i.webhook.CloseIdle()
 	return i.dispatcher.Run(ctx, request)
 }
 
-// wire makes the parts, from the settings inward.
+// wire makes the parts, once.
 func (i *instance) wire() error {
+	if i.dispatcher != nil {
+		return nil
+	}
 	s, err := config.Load(config.Environ)
 	if err != nil {
 		return err
 	}
 	reader := &secret.Reader{}
-	connector := &postgres.Connector{}
-	if id := s.Database.SecretID; id != "" {
-		db := secret.Database{Reader: reader, ID: id}
-		connector.Logins = func(ctx context.Context, fresh bool) (postgres.Login, error) {
-			l, err := db.Login(ctx, fresh)
-			return postgres.Login(l), err
-		}
-	}
-	if s.Database.IAMAuth {
-		connector.Passwords = nil
-	}
-	store, err := postgres.Open(s.Database, connector)
+	store, err := postgres.Open(s.Database, connector(s.Database, reader))
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,25 @@ func (i *instance) wire() error {
 			Concurrency: s.Concurrency, MaxCycles: s.MaxCycles, Linger: s.Linger, MaxLostLeases: s.MaxLostLeases,
 		},
 		Store: store, Webhook: i.webhook, Tokens: tokens,
-		Observer: cycle.Discard{}, Pacer: cycle.NewPacer(),
+		Observer: i.telemetry, Pacer: cycle.NewPacer(),
 	}
 	return nil
+}
+
+// connector logs in to the database as the settings say.
+func connector(d config.Database, reader *secret.Reader) *postgres.Connector {
+	c := &postgres.Connector{}
+	if d.SecretID != "" {
+		db := secret.Database{Reader: reader, ID: d.SecretID}
+		c.Logins = func(ctx context.Context, fresh bool) (postgres.Login, error) {
+			l, err := db.Login(ctx, fresh)
+			return postgres.Login(l), err
+		}
+	}
+	if d.IAMAuth {
+		c.Passwords = func(ctx context.Context, host string, port uint16, user string) (string, error) {
+			return secret.IAMAuthToken(ctx, net.JoinHostPort(host, strconv.Itoa(int(port))), "", user)
+		}
+	}
+	return c
 }

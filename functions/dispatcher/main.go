@@ -23,8 +23,8 @@ import (
 )
 
 func main() {
+	limitMemory()
 	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
-		limitMemory()
 		lambda.Start(newInstance().invoke)
 		return
 	}
@@ -61,10 +61,12 @@ func local(args []string) int {
 	return 0
 }
 
-// limitMemory lets the garbage collector know what the function has. An eighth
-// is left for what is not Go's heap.
+// limitMemory lets the garbage collector know what the function has: 256 MB where
+// nobody says. An eighth is left for what is not Go's heap.
 func limitMemory() {
-	if mb, err := strconv.ParseInt(os.Getenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE"), 10, 64); err == nil {
-		debug.SetMemoryLimit(mb << 20 / 8 * 7)
+	mb, err := strconv.ParseInt(os.Getenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE"), 10, 64)
+	if err != nil {
+		mb = 256
 	}
+	debug.SetMemoryLimit(mb << 20 / 8 * 7)
 }

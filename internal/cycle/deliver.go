@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -241,7 +240,7 @@ func fetchToken(ctx context.Context, tokens Tokens, o Observer) (*token, error) 
 	value, err := tokens.Token(ctx)
 	end(err)
 	if err != nil {
-		return nil, fmt.Errorf("webhook token: %w", err)
+		return nil, err
 	}
 	return &token{tokens: tokens, observer: o, value: value}, nil
 }

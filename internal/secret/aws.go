@@ -106,14 +106,14 @@ func IAMAuthToken(ctx context.Context, endpoint, region, user string) (string, e
 	defer cancel()
 	cfg, err := loadAWS(ctx)
 	if err != nil {
-		return "", explainIAM(err)
+		return "", explain("", err)
 	}
 	if region = cmp.Or(region, cfg.Region); region == "" {
-		return "", explainIAM(errRegion)
+		return "", explain("", errRegion)
 	}
 	token, err := auth.BuildAuthToken(ctx, endpoint, region, user, cfg.Credentials)
 	if err != nil {
-		return "", explainIAM(err)
+		return "", explain("", err)
 	}
 	return token, nil
 }

@@ -32,7 +32,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // wrong is the error for a secret that was read and is of no use.
 func wrong(id, text string) error { return &Error{Secret: id, Text: text} }
 
-// explain turns an error of the SDK into an *Error.
+// explain turns an error of the SDK into an *Error. An empty id stands for an IAM
+// token.
 func explain(id string, err error) error {
 	var explained *Error
 	if errors.As(err, &explained) {
@@ -40,9 +41,6 @@ func explain(id string, err error) error {
 	}
 	return &Error{Secret: id, Text: sentence(err), Err: err}
 }
-
-// explainIAM is explain for an IAM token, which is signed without asking AWS.
-func explainIAM(err error) error { return explain("", err) }
 
 // network is what to do where Secrets Manager cannot be reached.
 const network = "inside a VPC the function needs an interface endpoint for Secrets Manager, or a NAT, and a security group that lets it out to port 443"

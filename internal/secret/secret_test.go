@@ -208,9 +208,11 @@ func TestReader(t *testing.T) {
 			writeJSON(w, 200, map[string]any{"SecretString": "tok"})
 		})
 		tok := Token{Reader: &Reader{}, ID: "n8n"}
-		var wg sync.WaitGroup
+		var wg, started sync.WaitGroup
+		started.Add(callers)
 		for i := range callers {
 			wg.Go(func() {
+				started.Done()
 				read := tok.Token
 				if i%2 == 0 {
 					read = tok.Refresh
@@ -223,7 +225,8 @@ func TestReader(t *testing.T) {
 		for m.calls() == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(50 * time.Millisecond) // for all of them to come
+		started.Wait()
+		time.Sleep(100 * time.Millisecond) // for the last of them to join
 		close(release)
 		wg.Wait()
 		if m.calls() != 1 {
@@ -365,6 +368,30 @@ func TestErrors(t *testing.T) {
 				t.Errorf("%d calls, want 0", m.calls())
 			}
 		})
+	}
+}
+
+// A line of the SDK's own would stand as plain text among JSON.
+func TestSDKSaysNothing(t *testing.T) {
+	start(t, "tok")
+	imds := httptest.NewServer(page(403, "no"))
+	defer imds.Close()
+	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", imds.URL)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "")
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+
+	file, err := os.Create(t.TempDir() + "/stderr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	stderr := os.Stderr
+	os.Stderr = file
+	_, err = Token{Reader: &Reader{}, ID: "prod/n8n"}.Token(t.Context())
+	os.Stderr = stderr
+	wantSentence(t, err, "credentials")
+	if said, _ := os.ReadFile(file.Name()); len(said) > 0 {
+		t.Errorf("wrote %s", said)
 	}
 }
 

@@ -15,9 +15,14 @@
 //
 // # What it costs
 //
-// An attempt costs 4 us for its log line; one that is traced 30 us more, and
-// no more than maxFailures + maxSlow of them an invocation are. Without a sampled
-// trace header, as everywhere outside Lambda, tracing costs nothing.
+// An attempt costs 6 us for its log line, and 24 us more if it is traced; no more
+// than maxFailures + maxSlow of them an invocation are. A step costs 9 us. Without a
+// sampled trace header, as everywhere outside Lambda, tracing costs nothing. (Go
+// 1.26, a core of 2 GHz; BenchmarkAttempted, BenchmarkStep.)
+//
+// The X-Ray SDK itself costs 8.5 MB of the bootstrap (arm64, stripped: 10.8 MB
+// without it), 2 ms of init and 5 MB of memory, for it brings gRPC and fasthttp
+// along. What is used of it is in trace.go: its document and its emitter.
 package telemetry
 
 import (

@@ -29,7 +29,7 @@ const (
 	// maxSteps bounds the steps an invocation traces: a trace holds 500 KB, and an
 	// invocation that drains a backlog has hundreds of steps, all alike.
 	maxSteps = 100
-	// maxTraceRunes bounds an error text, so that a document stays under 4 KB, far
+	// maxTraceRunes bounds an error text, so that a document stays under 8 KB, far
 	// from the 64 KB of a datagram.
 	maxTraceRunes = 500
 )
@@ -54,25 +54,37 @@ type tracer struct {
 	failures, slow, steps int // traced in this invocation
 }
 
-// newTracer returns a tracer to a daemon: "host:port", or as X-Ray also writes it,
-// "tcp:host:port udp:host:port". The host is an IP address, so that no name has to
-// be looked up.
+// newTracer returns a tracer to the daemon at an address of X-Ray's kind.
 func newTracer(daemon string) (*tracer, error) {
+	address, err := daemonAddress(daemon)
+	if err != nil {
+		return nil, err
+	}
+	emitter, err := xray.NewDefaultEmitter(net.UDPAddrFromAddrPort(address)) // dials at its first document
+	if err != nil {
+		return nil, err
+	}
+	return &tracer{emitter: emitter}, nil
+}
+
+// daemonAddress reads "address:port" or, as X-Ray writes it too,
+// "tcp:address:port udp:address:port". A name is refused, so that tracing never
+// waits for the DNS.
+func daemonAddress(daemon string) (netip.AddrPort, error) {
 	address := daemon
 	for part := range strings.FieldsSeq(daemon) {
 		if udp, ok := strings.CutPrefix(part, "udp:"); ok {
 			address = udp
 		}
 	}
-	at, err := netip.ParseAddrPort(strings.Replace(address, "localhost:", "127.0.0.1:", 1))
-	if err != nil {
-		return nil, fmt.Errorf("AWS_XRAY_DAEMON_ADDRESS: %q is not address:port", daemon)
+	if port, ok := strings.CutPrefix(address, "localhost:"); ok {
+		address = "127.0.0.1:" + port
 	}
-	emitter, err := xray.NewDefaultEmitter(net.UDPAddrFromAddrPort(at)) // dials at its first document
+	parsed, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return nil, err
+		return parsed, fmt.Errorf("AWS_XRAY_DAEMON_ADDRESS: %q is not address:port", daemon)
 	}
-	return &tracer{emitter: emitter}, nil
+	return parsed, nil
 }
 
 // traceHeader is what Lambda says of the trace of an invocation.
