@@ -70,7 +70,7 @@ e2e: ## against a real n8n, which it installs with npm
 # `sam build` calls these two, by way of infra/make/ARCHITECTURE/Makefile, which says for
 # which processor to build.
 LAMBDA_GOARCH ?= arm64
-BUILD = CGO_ENABLED=0 GOOS=linux GOARCH=$(LAMBDA_GOARCH) go build -tags lambda.norpc -trimpath -ldflags='-s -w' -o "$(ARTIFACTS_DIR)/bootstrap"
+BUILD = CGO_ENABLED=0 GOOS=linux GOARCH=$(LAMBDA_GOARCH) go build -buildvcs=false -tags lambda.norpc -trimpath -ldflags='-s -w' -o "$(ARTIFACTS_DIR)/bootstrap"
 
 .PHONY: build-DispatcherFunction build-OperatorFunction
 build-DispatcherFunction:
