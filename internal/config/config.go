@@ -59,8 +59,8 @@ func Load(lookup Lookup) (Settings, error) {
 	r := reader{lookup: lookup}
 	s := Settings{
 		WebhookURL:     r.webhookURL("N8N_WEBHOOK_URL", r.boolean("N8N_ALLOW_HTTP", false)),
-		TokenSecretID:  r.text("N8N_TOKEN_SECRET_ID", ""),
-		TokenSecretKey: r.text("N8N_TOKEN_SECRET_KEY", "token"),
+		TokenSecretID:  r.word("N8N_TOKEN_SECRET_ID", ""),
+		TokenSecretKey: r.word("N8N_TOKEN_SECRET_KEY", "token"),
 		TriggerToken:   r.token("N8N_WEBHOOK_TRIGGER_TOKEN"),
 
 		HTTPTimeout:  r.seconds("N8N_HTTP_TIMEOUT_SECONDS", 30, 0.001, 900),
@@ -107,7 +107,7 @@ func (r *reader) database() Database {
 	d := Database{
 		Table:    r.table("OUTBOX_TABLE", "outbox_events"),
 		URL:      r.text("DATABASE_URL", ""),
-		SecretID: r.text("DATABASE_SECRET_ID", ""),
+		SecretID: r.word("DATABASE_SECRET_ID", ""),
 		IAMAuth:  r.boolean("DATABASE_IAM_AUTH", false),
 	}
 	if d.URL == "" && d.SecretID == "" && r.text("PGHOST", "") == "" && r.text("PGSERVICE", "") == "" {

@@ -46,8 +46,14 @@ func (r *reader) text(name, byDefault string) string {
 	return byDefault
 }
 
+// word is text without the white space around it, which editors and shells leave
+// there.
+func (r *reader) word(name, byDefault string) string {
+	return strings.TrimSpace(r.text(name, byDefault))
+}
+
 func (r *reader) boolean(name string, byDefault bool) bool {
-	switch strings.ToLower(strings.TrimSpace(r.text(name, ""))) {
+	switch strings.ToLower(r.word(name, "")) {
 	case "":
 		return byDefault
 	case "true", "1", "yes", "on":
@@ -60,7 +66,7 @@ func (r *reader) boolean(name string, byDefault bool) bool {
 }
 
 func (r *reader) integer(name string, byDefault, lowest, highest int64) int64 {
-	v := strings.TrimSpace(r.text(name, ""))
+	v := r.word(name, "")
 	if v == "" {
 		return byDefault
 	}
@@ -73,7 +79,7 @@ func (r *reader) integer(name string, byDefault, lowest, highest int64) int64 {
 
 func (r *reader) seconds(name string, byDefault, lowest, highest float64) time.Duration {
 	n := byDefault
-	if v := strings.TrimSpace(r.text(name, "")); v != "" {
+	if v := r.word(name, ""); v != "" {
 		var err error
 		n, err = strconv.ParseFloat(v, 64)
 		if err != nil || math.IsNaN(n) || n < lowest || n > highest {
@@ -97,7 +103,7 @@ func (r *reader) token(name string) string {
 }
 
 func (r *reader) webhookURL(name string, allowHTTP bool) *url.URL {
-	v := strings.TrimSpace(r.text(name, ""))
+	v := r.word(name, "")
 	if v == "" {
 		r.problem(name, "is not set")
 		return nil

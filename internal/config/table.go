@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"strings"
+	"unicode/utf8"
 )
 
 // Table is the name of the outbox table, as Postgres has it: no quotes, letters
@@ -18,6 +19,9 @@ const maxIdentifier = 63
 // ParseTable reads a table name by the rules of SQL: table or schema.table,
 // letters folded to lower case unless the part stands in double quotes.
 func ParseTable(s string) (Table, error) {
+	if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
+		return Table{}, errText
+	}
 	var parts []string
 	rest := strings.TrimSpace(s)
 	for {
@@ -45,6 +49,7 @@ func ParseTable(s string) (Table, error) {
 
 var (
 	errTable  = errors.New(`must be a table or schema.table, with double quotes where SQL needs them`)
+	errText   = errors.New("must be text in UTF-8")
 	errLength = errors.New("has a part that is empty or longer than the 63 bytes that Postgres keeps")
 )
 
@@ -63,7 +68,7 @@ func identifier(s string) (part, rest string, err error) {
 				continue
 			}
 			part, rest = b.String(), s[i+1:]
-			if part == "" || len(part) > maxIdentifier || strings.ContainsRune(part, 0) {
+			if part == "" || len(part) > maxIdentifier {
 				return "", "", errLength
 			}
 			return part, rest, nil

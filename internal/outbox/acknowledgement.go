@@ -18,7 +18,7 @@ const MaxAnswerBytes = 1 << 20
 // jsonFault tells that the body was no JSON at all.
 func acknowledgement(eventID string, body []byte) (runID string, code Code, reason string, jsonFault bool) {
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")) // a byte order mark is allowed
-	trimmed := bytes.TrimSpace(body)
+	trimmed := bytes.Trim(body, " \t\r\n")                // what JSON calls white space, and no more
 	if len(trimmed) == 0 {
 		return "", MalformedResponse, "the answer is empty: the workflow ended before Respond to Webhook", false
 	}

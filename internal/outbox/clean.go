@@ -20,7 +20,7 @@ func CleanTo(s string, limit int) string {
 	b.Grow(min(len(s), limit*utf8.UTFMax))
 	runes, gap := 0, false
 	for _, r := range s { // a broken byte comes as U+FFFD
-		if unicode.IsSpace(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
+		if plain := r > ' ' && r < 0x7f; !plain && (unicode.IsSpace(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)) {
 			gap = runes > 0
 			continue
 		}
