@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"outbox-dispatcher/internal/outbox"
@@ -47,9 +48,13 @@ type Options struct {
 func New(o Options) *Webhook {
 	target := *o.URL
 	target.User = nil
+	user := o.URL.User
+	if user != nil && strings.Trim(user.String(), ":") == "" {
+		user = nil // an @ with nothing before it
+	}
 	dialer := &net.Dialer{Timeout: o.Timeout, KeepAlive: 15 * time.Second}
 	return &Webhook{
-		url: &target, user: o.URL.User, timeout: o.Timeout,
+		url: &target, user: user, timeout: o.Timeout,
 		transport: &http.Transport{
 			// The token goes through no proxy that could read it: only https is
 			// tunnelled.
@@ -59,13 +64,14 @@ func New(o Options) *Webhook {
 				}
 				return http.ProxyFromEnvironment(r)
 			},
-			DialContext:           dialer.DialContext,
-			TLSClientConfig:       o.TLS,
-			TLSHandshakeTimeout:   o.Timeout,
-			ResponseHeaderTimeout: o.Timeout,
-			MaxIdleConns:          o.Connections,
-			MaxIdleConnsPerHost:   o.Connections,
-			IdleConnTimeout:       idleTimeout,
+			OnProxyConnectResponse: connected,
+			DialContext:            dialer.DialContext,
+			TLSClientConfig:        o.TLS,
+			TLSHandshakeTimeout:    o.Timeout,
+			ResponseHeaderTimeout:  o.Timeout,
+			MaxIdleConns:           o.Connections,
+			MaxIdleConnsPerHost:    o.Connections,
+			IdleConnTimeout:        idleTimeout,
 			// What n8n packs nonetheless is unpacked below, within the bound.
 			DisableCompression:     true,
 			MaxResponseHeaderBytes: maxHeaderBytes,
@@ -88,6 +94,7 @@ func (w *Webhook) Post(ctx context.Context, token string, body []byte) (answer o
 	answer.Host = w.url.Host
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
+	var way progress
 	req := (&http.Request{
 		Method: http.MethodPost, URL: w.url, Host: w.url.Host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -101,17 +108,21 @@ func (w *Webhook) Post(ctx context.Context, token string, body []byte) (answer o
 		// Lets the transport take another connection if nothing was sent on a
 		// dead one. A request of which a byte went out is never sent again.
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
-	}).WithContext(ctx)
+	}).WithContext(way.watch(ctx))
 	if w.user != nil {
 		password, _ := w.user.Password()
 		req.SetBasicAuth(w.user.Username(), password)
 	}
 	res, err := w.transport.RoundTrip(req)
 	if err != nil {
-		answer.Fault = fault(ctx, err)
+		answer.Fault = way.fault(ctx, err)
 		return answer
 	}
 	defer res.Body.Close()
+	if res.StatusCode < 100 {
+		answer.Fault = "the answer is not proper HTTP"
+		return answer
+	}
 	answer.HTTPStatus = res.StatusCode
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable {
@@ -120,7 +131,7 @@ func (w *Webhook) Post(ctx context.Context, token string, body []byte) (answer o
 		// The status is the answer; a body that breaks off changes nothing.
 		answer.Body, _ = read(res, maxErrorBytes)
 	} else if answer.Body, err = read(res, outbox.MaxAnswerBytes+1); err != nil {
-		answer.Fault = "the answer broke off: " + fault(ctx, err)
+		answer.Fault = "the answer broke off: " + way.fault(ctx, err)
 	}
 	answer.Excerpt = w.hide.excerpt(answer.Body, token)
 	return answer

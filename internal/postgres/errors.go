@@ -25,8 +25,8 @@ func (e *Error) Error() string { return "database: " + e.Text }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// explain makes an *Error of an error of pgx. Nil stays nil, and so does an
-// *Error.
+// explain makes an *Error of an error of pgx. Nil, an *Error, and what a secret
+// says stay as they are.
 func (s *Store) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -35,23 +35,27 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	if errors.As(err, &known) {
 		return known
 	}
+	var setup *setupError
+	if errors.As(err, &setup) {
+		return setup.err
+	}
 	return &Error{Text: s.sentence(ctx, err), Err: err}
 }
 
 func (s *Store) sentence(ctx context.Context, err error) string {
-	cfg := s.pool.Config().ConnConfig
-	where := fmt.Sprintf("%s:%d", cfg.Host, cfg.Port)
+	aim := s.connector.aim(s.pool.Config().ConnConfig)
+	where, user, database := aim.where, aim.user, aim.database
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		switch pg.Code {
 		case "28P01":
-			return fmt.Sprintf("%s refused the password of the role %q", where, cfg.User)
+			return fmt.Sprintf("%s refused the password of the role %q", where, user)
 		case "28000":
-			return fmt.Sprintf("%s does not let the role %q in: it is unknown, or pg_hba.conf has no line for this address and encryption", where, cfg.User)
+			return fmt.Sprintf("%s does not let the role %q in: it is unknown, or pg_hba.conf has no line for this address and encryption", where, user)
 		case "3D000":
-			return fmt.Sprintf("%s has no database %q", where, cfg.Database)
+			return fmt.Sprintf("%s has no database %q", where, database)
 		case "42501":
-			return fmt.Sprintf("the role %q lacks a right: %s", cfg.User, pg.Message)
+			return fmt.Sprintf("the role %q lacks a right: %s", user, pg.Message)
 		case "53300":
 			return where + " has no connection left for this role; close some, raise max_connections, or lower Workers"
 		case "25006":
@@ -80,10 +84,8 @@ func (s *Store) sentence(ctx context.Context, err error) string {
 		return fmt.Sprintf("TLS: the certificate of %s is signed by an authority that is not trusted; name its roots in PGSSLROOTCERT", where)
 	case errors.As(err, &invalid):
 		return fmt.Sprintf("TLS: the certificate of %s is not valid, by its dates or its use", where)
-	case errors.As(err, &record), strings.Contains(err.Error(), "server refused TLS connection"):
-		return fmt.Sprintf("TLS: %s does not speak TLS, so no password was sent", where)
 	case errors.As(err, &dns):
-		return fmt.Sprintf("the host name %q cannot be resolved", cfg.Host)
+		return fmt.Sprintf("the host name in %s cannot be resolved", where)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return where + " refuses connections: no Postgres listens there"
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
@@ -92,6 +94,9 @@ func (s *Store) sentence(ctx context.Context, err error) string {
 		return where + " did not answer in time; look at security groups, routes and the load of the database"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return where + " closed the connection"
+	case errors.As(err, &record), strings.Contains(err.Error(), "server refused TLS connection"):
+		// The last of them: with sslmode prefer another try followed.
+		return fmt.Sprintf("TLS: %s does not speak TLS, so no password was sent", where)
 	}
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
@@ -124,6 +129,9 @@ func isShape(err error) bool {
 	return false
 }
 
+// isRefused reports that the login was not let in.
+func isRefused(err error) bool { return code(err) == "28P01" || code(err) == "28000" }
+
 // isSession reports that this session is of no more use and a fresh one may be:
 // it is broken, or it turned read-only in a failover.
 func isSession(err error) bool {
@@ -131,7 +139,8 @@ func isSession(err error) bool {
 		return false
 	}
 	var known *Error
-	if errors.As(err, &known) && known.Err == nil {
+	var setup *setupError
+	if errors.As(err, &known) && known.Err == nil || errors.As(err, &setup) {
 		return false
 	}
 	switch code(err) {

@@ -77,7 +77,8 @@ func (s *Store) migrate(ctx context.Context, say func(string)) error {
 	defer unlock()
 	defer s.forget()
 
-	if err := m.exec(ctx, "set statement_timeout = 0"); err != nil {
+	// What the role has set for its queries is no bound for building an index.
+	if err := m.exec(ctx, "set statement_timeout = 0; set lock_timeout = 0"); err != nil {
 		return err
 	}
 	found, err := m.find(ctx)
@@ -149,11 +150,21 @@ func (m *migration) lock(ctx context.Context) (unlock func(), err error) {
 // find returns the columns of the table and their types; none: no table.
 func (m *migration) find(ctx context.Context) (map[string]string, error) {
 	rows, err := m.texts(ctx, columnsSQL, m.table.String(), m.control.String())
+	if err != nil {
+		return nil, err
+	}
 	found := map[string]string{}
 	for _, row := range rows {
 		found[row[0]] = row[1]
+		switch kind := row[7]; kind {
+		case "r": // an ordinary table
+		case "p":
+			return nil, &Error{Text: fmt.Sprintf("the table %s is partitioned, and an index cannot be built beside live traffic on it; the dispatcher needs an ordinary table", m.table)}
+		default:
+			return nil, &Error{Text: fmt.Sprintf("%s is no table but a view or the like; the dispatcher needs the table itself", m.table)}
+		}
 	}
-	return found, err
+	return found, nil
 }
 
 // columns adds those of ours that are missing.
@@ -208,20 +219,25 @@ func (m *migration) alter(ctx context.Context, sql string) error {
 // the outbox read it.
 func (m *migration) controlTable(ctx context.Context) error {
 	rows, err := m.texts(ctx, "select (to_regclass($1) is null)::text", m.control.String())
-	if err != nil || rows[0][0] != "true" {
+	if err != nil {
 		return err
 	}
-	m.say("making the table " + m.control.String())
-	if err := m.exec(ctx, strings.ReplaceAll(controlSQL, "{control}", m.control.String())); err != nil {
-		return err
+	if rows[0][0] == "true" {
+		m.say("making the table " + m.control.String())
+		if err := m.exec(ctx, strings.ReplaceAll(controlSQL, "{control}", m.control.String())); err != nil {
+			return err
+		}
 	}
 	roles, err := m.texts(ctx, `select distinct case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end
 		from pg_class c, aclexplode(c.relacl) a
-		where c.oid = to_regclass($1) and a.privilege_type = 'UPDATE' and a.grantee <> c.relowner`, m.table.String())
+		where c.oid = to_regclass($1) and a.privilege_type = 'UPDATE' and a.grantee <> c.relowner
+		  and not exists (select from pg_class k, aclexplode(k.relacl) b
+			where k.oid = to_regclass($2) and b.privilege_type = 'SELECT' and b.grantee in (a.grantee, 0))`, m.table.String(), m.control.String())
 	if err != nil {
 		return err
 	}
 	for _, role := range roles {
+		m.say("letting " + role[0] + " read " + m.control.String())
 		if err := m.exec(ctx, "grant select on "+m.control.String()+" to "+role[0]); err != nil {
 			return err
 		}
@@ -237,7 +253,7 @@ func (m *migration) indexes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	there, err := m.texts(ctx, `select substring(pg_get_indexdef(i.indexrelid) from ' USING .*$'), i.indisvalid::text,
+	there, err := m.texts(ctx, `select substring(pg_get_indexdef(i.indexrelid) from '.*( USING .*)$'), i.indisvalid::text,
 			quote_ident(n.nspname) || '.' || quote_ident(c.relname)
 		from pg_index i join pg_class c on c.oid = i.indexrelid join pg_namespace n on n.oid = c.relnamespace
 		where i.indrelid = to_regclass($1)`, m.table.String())
@@ -292,7 +308,7 @@ func (m *migration) definitions(ctx context.Context) ([]string, error) {
 		if _, err := tx.Exec(ctx, fmt.Sprintf("create index %s on pg_temp.dispatch_probe %s where %s", name, x.columns, x.where)); err != nil {
 			return nil, err
 		}
-		rows, err := m.texts(ctx, "select substring(pg_get_indexdef(to_regclass($1)) from ' USING .*$')", "pg_temp."+name)
+		rows, err := m.texts(ctx, "select substring(pg_get_indexdef(to_regclass($1)) from '.*( USING .*)$')", "pg_temp."+name)
 		if err != nil {
 			return nil, err
 		}

@@ -8,61 +8,64 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"outbox-dispatcher/internal/cycle"
 	"outbox-dispatcher/internal/outbox"
 )
 
-// readEvents reads what claim.sql returns and puts it into claim order. cut
-// tells whether the bytes ended the batch. An event's body is built straight
-// from the bytes of the row, so that a payload is held once.
-func readEvents(results pgx.BatchResults, maxBody int64) (events []outbox.Event, cut bool, err error) {
-	var places []int
-	err = each(results, func(c [][]byte) error {
-		place, err := strconv.Atoi(string(c[0]))
-		if err != nil {
-			return err
-		}
-		occurred, err := parseTime(string(c[3]))
-		if err != nil {
-			return err
-		}
-		attempts, err := strconv.Atoi(string(c[4]))
-		if err != nil {
-			return err
-		}
-		base, err := strconv.Atoi(string(c[5]))
-		if err != nil {
-			return err
-		}
-		size, err := strconv.ParseInt(string(c[10]), 10, 64)
-		if err != nil {
-			return err
-		}
-		e := outbox.Event{
-			ID: string(c[1]), Type: string(c[2]), Occurred: occurred, Attempts: attempts, Base: base,
-			Claim: outbox.Claim{Due: string(c[6]), Deadline: string(c[7]), Token: string(c[8])},
-		}
-		payload := outbox.Payload{Object: string(c[9]) == "object", Correlation: c[11], Aggregate: c[12], Data: c[13], Size: size}
-		e.Body, e.Unusable = outbox.Envelope(e.ID, e.Type, e.Occurred, payload, maxBody)
-		events, places = append(events, e), append(places, place)
-		cut = string(c[14]) == "true"
-		return nil
-	})
+// claimedRows are the rows that claim.sql returns, in whatever order. The body of
+// an event is built straight from the bytes of its row, so that a payload is held
+// once.
+type claimedRows struct {
+	maxBody int64
+	cut     bool // the bytes ended the batch
+	events  []outbox.Event
+	places  []int // of the events, in claim order
+}
+
+func (r *claimedRows) add(c [][]byte) error {
+	place, err := strconv.Atoi(string(c[0]))
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	order := make([]int, len(events))
+	occurred, err := parseTime(string(c[3]))
+	if err != nil {
+		return err
+	}
+	attempts, err := strconv.Atoi(string(c[4]))
+	if err != nil {
+		return err
+	}
+	base, err := strconv.Atoi(string(c[5]))
+	if err != nil {
+		return err
+	}
+	size, err := strconv.ParseInt(string(c[10]), 10, 64)
+	if err != nil {
+		return err
+	}
+	e := outbox.Event{
+		ID: string(c[1]), Type: string(c[2]), Occurred: occurred, Attempts: attempts, Base: base,
+		Claim: outbox.Claim{Due: string(c[6]), Deadline: string(c[7]), Token: string(c[8])},
+	}
+	payload := outbox.Payload{Object: string(c[9]) == "object", Correlation: c[11], Aggregate: c[12], Data: c[13], Size: size}
+	e.Body, e.Unusable = outbox.Envelope(e.ID, e.Type, e.Occurred, payload, r.maxBody)
+	r.events, r.places = append(r.events, e), append(r.places, place)
+	r.cut = string(c[14]) == "true"
+	return nil
+}
+
+// inOrder returns the events in claim order.
+func (r *claimedRows) inOrder() []outbox.Event {
+	order := make([]int, len(r.events))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(places[a], places[b]) })
-	sorted := make([]outbox.Event, len(events))
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(r.places[a], r.places[b]) })
+	sorted := make([]outbox.Event, len(order))
 	for i, from := range order {
-		sorted[i] = events[from]
+		sorted[i] = r.events[from]
 	}
-	return sorted, cut, nil
+	return sorted
 }
 
 // backlogFacts is what backlog.sql returns.
@@ -74,15 +77,7 @@ type backlogFacts struct {
 	clock    outbox.Micros
 }
 
-func (f *backlogFacts) read(results pgx.BatchResults) error {
-	return each(results, func(c [][]byte) error {
-		row := make([]string, len(c))
-		for i, v := range c {
-			row[i] = string(v)
-		}
-		return f.parse(row)
-	})
-}
+func (f *backlogFacts) add(c [][]byte) error { return f.parse(asTexts(c)) }
 
 func (f *backlogFacts) parse(row []string) (err error) {
 	number := func(s string) int {
@@ -133,6 +128,12 @@ func parseTime(s string) (outbox.Micros, error) {
 	if bc {
 		year = 1 - year
 	}
+	if year > lastYear { // Micros ends there, Postgres some thirty years later
+		return outbox.Infinity, nil
+	}
 	t = time.Date(year, t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 	return outbox.Micros(t.UnixMicro()), nil
 }
+
+// lastYear is the last whole year that fits into microseconds since 1970.
+const lastYear = 294246 - 1

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"outbox-dispatcher/internal/config"
 )
@@ -54,10 +55,10 @@ func ControlTable(t config.Table) config.Table {
 func shorten(name, suffix string) string {
 	const keeps = 63 // NAMEDATALEN - 1
 	for len(name)+len(suffix) > keeps {
-		name = strings.TrimRight(name, "\x80-\xbf")
-		name = name[:len(name)-1]
+		_, last := utf8.DecodeLastRuneInString(name)
+		name = name[:len(name)-last]
 	}
-	return strings.ToValidUTF8(name, "")
+	return name
 }
 
 // shape is what a look at the table told.
@@ -74,9 +75,6 @@ func (s *Store) look(ctx context.Context) (*shape, error) {
 		return s.shape, nil
 	}
 	shape, err := s.lookAgain(ctx)
-	if s.again(err) {
-		shape, err = s.lookAgain(ctx)
-	}
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
@@ -144,6 +142,8 @@ func (s *Store) check(rows [][]string, found map[string]string, control config.T
 		return &Error{Text: fmt.Sprintf("the table %s lacks %s; run `operator migrate`", s.table, strings.Join(added, ", "))}
 	case rows[0][2] != "true" || rows[0][3] != "true":
 		return &Error{Text: fmt.Sprintf("the role of the dispatcher may not SELECT and UPDATE %s; grant it both", s.table)}
+	case rows[0][6] != "read committed":
+		return &Error{Text: fmt.Sprintf("the sessions of the dispatcher run at the isolation level %q, where rows that others change make it fail; use: alter role ... set default_transaction_isolation = 'read committed'", rows[0][6])}
 	case rows[0][4] == "true" && rows[0][5] != "true":
 		return &Error{Text: fmt.Sprintf("the role of the dispatcher may not SELECT %s, where a pause is kept; grant it", control)}
 	}

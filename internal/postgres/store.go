@@ -13,9 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"outbox-dispatcher/internal/config"
@@ -24,8 +22,6 @@ import (
 )
 
 var (
-	//go:embed sql/settings.sql
-	settingsSQL string
 	//go:embed sql/reclaim.sql
 	reclaimSQL string
 	//go:embed sql/claim.sql
@@ -45,19 +41,6 @@ var (
 var _ cycle.Store = (*Store)(nil)
 
 const (
-	// claimTimeout bounds a claim and a reclaim. They take milliseconds; ten
-	// seconds are for payloads of many megabytes and a database that is busy.
-	claimTimeout = 10 * time.Second
-	// recordTimeout bounds one try to write outcomes. It is tried again.
-	recordTimeout = 5 * time.Second
-	// lockTimeout bounds the wait for a lock on the whole table.
-	lockTimeout = 2 * time.Second
-	// answerMargin is how much longer the client waits than the server may take,
-	// so that it is the server who gives up, and the answer says so.
-	answerMargin = 2 * time.Second
-)
-
-const (
 	ordinary = "(lost_leases < 2 or lost_leases_at <> attempts)"
 	suspects = "(lost_leases >= 2 and lost_leases_at = attempts)"
 
@@ -72,6 +55,7 @@ type Store struct {
 	pool      *pgxpool.Pool
 	connector *Connector
 	table     config.Table
+	limits    limits
 
 	mu    sync.Mutex
 	shape *shape // of the table; nil until it was looked at
@@ -84,22 +68,11 @@ func Open(d config.Database, c *Connector) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{pool: pool, connector: c, table: d.Table}, nil
+	return &Store{pool: pool, connector: c, table: d.Table, limits: limitsByDefault}, nil
 }
 
 // Close closes the sessions.
 func (s *Store) Close() { s.pool.Close() }
-
-// again reports whether a call that met err is worth a second try: the session
-// was dead, or the login may have been rotated.
-func (s *Store) again(err error) bool {
-	refused := code(err) == "28P01" || code(err) == "28000"
-	if !isSession(err) && !(refused && s.connector.renew()) {
-		return false
-	}
-	s.pool.Reset()
-	return true
-}
 
 // Ready opens a session and looks at the table, once in the life of the store.
 func (s *Store) Ready(ctx context.Context) error {
@@ -109,90 +82,78 @@ func (s *Store) Ready(ctx context.Context) error {
 
 // Take reclaims, claims and tells the backlog in one round trip.
 func (s *Store) Take(ctx context.Context, c cycle.Claim) (cycle.Batch, error) {
-	for first := true; ; first = false {
+	for used := (chances{}); ; {
 		shape, err := s.look(ctx)
 		if err != nil {
 			return cycle.Batch{}, err
 		}
 		batch, err := s.take(ctx, c, shape, ordinaryTake)
-		switch {
-		case isData(err):
+		if isData(err) {
 			batch, err = s.takeCarefully(ctx, c, shape)
-		case first && isShape(err), first && err == nil && batch.Paused && !shape.control:
-			// The table is not what it was: look at it and try once more.
-			s.forget()
-			continue
-		case first && s.again(err):
-			continue
 		}
-		return batch, s.explain(ctx, err)
+		switch {
+		case !used.shape && (isShape(err) || err == nil && batch.Paused && !shape.control):
+			// The table is not what it was: look at it and try once more.
+			used.shape = true
+			s.forget()
+		case s.again(err, &used):
+		default:
+			return batch, s.explain(ctx, err)
+		}
 	}
 }
 
 // mode is how a claim treats payloads.
 type mode struct {
-	which    string // rows
-	document string // SQL for the payload as jsonb
-	keep     bool   // reclaim leaves payloads alone
+	document string   // SQL for the payload as jsonb
+	among    []string // event_ids; nil: all
+	keep     bool     // reclaim leaves payloads alone
 }
 
-var ordinaryTake = mode{which: ordinary, document: "d.payload_json::jsonb"}
+const (
+	readable   = "d.payload_json::jsonb"
+	unreadable = "null::jsonb"
+)
+
+var ordinaryTake = mode{document: readable}
 
 func (s *Store) take(ctx context.Context, c cycle.Claim, shape *shape, m mode) (batch cycle.Batch, err error) {
-	order := orderByDue
+	which, order := ordinary, orderByDue
 	if c.Suspects {
-		order = orderByLost
-		if m.which == ordinary {
-			m.which = suspects
-		}
+		which, order = suspects, orderByLost
 	}
-	text := shape.replacer("{which}", m.which, "{order}", order, "{document}", m.document)
-	b := bounded(claimTimeout)
+	if m.among != nil {
+		which += " and event_id = any ('{" + strings.Join(m.among, ",") + "}')"
+	}
+	text := shape.replacer("{which}", which, "{order}", order, "{document}", m.document)
+	claimed := claimedRows{maxBody: c.MaxBody}
+	var facts backlogFacts
+	statements := []statement{
+		{sql: text.Replace(claimSQL), args: []any{c.Limit, c.Bytes, c.MaxBody, c.Lease.Seconds(), c.Before}, row: claimed.add},
+		{sql: text.Replace(backlogSQL), args: []any{cycle.BacklogCap}, row: facts.add},
+	}
 	if c.Reclaim.Limit > 0 {
-		b.Queue(text.Replace(reclaimSQL), c.Reclaim.Limit, c.Reclaim.MaxLostLeases, m.keep)
+		reclaim := statement{
+			sql: text.Replace(reclaimSQL), args: []any{c.Reclaim.Limit, c.Reclaim.MaxLostLeases, m.keep},
+			row: func(row [][]byte) error {
+				if string(row[0]) == string(outbox.Failed) {
+					batch.Reclaimed.Failed++
+				} else {
+					batch.Reclaimed.Returned++
+				}
+				return nil
+			},
+			done: c.Reclaim.Done,
+		}
+		statements = append([]statement{reclaim}, statements...)
 	}
-	b.Queue(text.Replace(claimSQL), c.Limit, c.Bytes, c.MaxBody, c.Lease.Seconds(), c.Before)
-	b.Queue(text.Replace(backlogSQL), cycle.BacklogCap)
-
-	conn, err := s.pool.Acquire(ctx)
+	batch.Sent, err = s.send(ctx, s.limits.claim, statements...)
 	if err != nil {
 		return batch, err
 	}
-	defer conn.Release()
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout+answerMargin)
-	defer cancel()
-	batch.Sent = time.Now()
-	results := conn.SendBatch(ctx, b)
-	defer func() {
-		if closing := results.Close(); err == nil {
-			err = closing
-		}
-	}()
-	if _, err := results.Exec(); err != nil {
-		return batch, err
-	}
-	if c.Reclaim.Limit > 0 {
-		err := each(results, func(row [][]byte) error {
-			if string(row[0]) == string(outbox.Failed) {
-				batch.Reclaimed.Failed++
-			} else {
-				batch.Reclaimed.Returned++
-			}
-			return nil
-		})
-		if err != nil {
-			return batch, err
-		}
-		if c.Reclaim.Done != nil {
-			c.Reclaim.Done()
-		}
-	}
-	if batch.Events, batch.CutByBytes, err = readEvents(results, c.MaxBody); err != nil {
-		return batch, err
-	}
-	var facts backlogFacts
-	if err := facts.read(results); err != nil {
-		return batch, err
+	batch.Events, batch.CutByBytes = claimed.inOrder(), claimed.cut
+	for i := range batch.Events {
+		batch.Events[i].Claim.Suspect = c.Suspects
 	}
 	batch.Backlog, batch.SuspectsDue, batch.Paused = facts.backlog, facts.suspects, facts.paused
 	batch.Now, batch.Clock = facts.now, facts.clock
@@ -200,45 +161,77 @@ func (s *Store) take(ctx context.Context, c cycle.Claim, shape *shape, m mode) (
 	return batch, nil
 }
 
-// takeCarefully claims row by row, after a payload turned out to be one that
-// Postgres cannot read: that row is claimed as it is, without a token, and the
-// others go their way.
+// takeCarefully claims in ever smaller parts, after a payload turned out to be
+// one that Postgres cannot read: that row is claimed as it is, without a token,
+// and the others go their way.
 func (s *Store) takeCarefully(ctx context.Context, c cycle.Claim, shape *shape) (cycle.Batch, error) {
 	// Reclaim alone first: it may be what met the payload.
-	all, err := s.take(ctx, c, shape, mode{which: "false", document: "null::jsonb", keep: true})
+	none := mode{document: unreadable, among: []string{}}
+	all, err := s.take(ctx, c, shape, none)
+	if isData(err) {
+		none.keep = true
+		all, err = s.take(ctx, c, shape, none)
+	}
 	if err != nil || all.Paused {
 		return all, err
 	}
-	due, _, err := s.Due(ctx, c.Limit)
+	c.Reclaim = cycle.Reclaim{}
+	rows, err := s.exchange(ctx, shape.replacer().Replace(dueSQL), c.Limit)
 	if err != nil {
 		return all, err
 	}
-	c.Reclaim = cycle.Reclaim{}
-	limit := c.Limit
-	c.Limit = 1
-	for _, row := range due {
-		if row.Suspect != c.Suspects {
-			continue
-		}
-		which := "event_id = '" + row.EventID + "'"
-		one, err := s.take(ctx, c, shape, mode{which: which, document: "d.payload_json::jsonb", keep: true})
-		if isData(err) {
-			one, err = s.take(ctx, c, shape, mode{which: which, document: "null::jsonb", keep: true})
-		}
-		if err != nil {
-			if len(all.Events) > 0 { // these go out; the rest is due as before
-				break
-			}
-			return all, err
-		}
-		all.Events = append(all.Events, one.Events...)
-		all.Backlog, all.SuspectsDue = one.Backlog, one.SuspectsDue
-		if all.CutByBytes = bodyBytes(all.Events) >= c.Bytes; all.CutByBytes || len(all.Events) == limit {
-			break
+	var ids []string
+	for _, row := range rows {
+		if suspect := row[4] == "true"; suspect == c.Suspects && len(ids) < c.Limit {
+			ids = append(ids, row[0])
 		}
 	}
-	all.Drained = len(all.Events) < limit && !all.CutByBytes
-	return all, nil
+	bad, err := s.takeParts(ctx, &all, c, shape, ids)
+	if err == nil && len(bad) > 0 {
+		_, err = s.takePart(ctx, &all, c, shape, mode{document: unreadable, among: bad})
+	}
+	if len(all.Events) > 0 { // these go out; the rest is due as before
+		err = nil
+	}
+	all.Drained = len(all.Events) < c.Limit && !all.CutByBytes
+	return all, err
+}
+
+// takeParts adds to all what can be claimed among ids, and returns those whose
+// payload cannot be read.
+func (s *Store) takeParts(ctx context.Context, all *cycle.Batch, c cycle.Claim, shape *shape, ids []string) (bad []string, err error) {
+	data, err := s.takePart(ctx, all, c, shape, mode{document: readable, among: ids})
+	switch {
+	case !data:
+		return nil, err
+	case len(ids) == 1:
+		return ids, nil
+	}
+	for _, half := range [][]string{ids[:len(ids)/2], ids[len(ids)/2:]} {
+		more, err := s.takeParts(ctx, all, c, shape, half)
+		if bad = append(bad, more...); err != nil {
+			return bad, err
+		}
+	}
+	return bad, nil
+}
+
+// takePart adds to all what can be claimed in this mode. data tells that a
+// payload could not be read, so that nothing was.
+func (s *Store) takePart(ctx context.Context, all *cycle.Batch, c cycle.Claim, shape *shape, m mode) (data bool, err error) {
+	if c.Bytes -= bodyBytes(all.Events); c.Bytes <= 0 {
+		all.CutByBytes = true
+	}
+	if all.CutByBytes || len(m.among) == 0 {
+		return false, nil
+	}
+	part, err := s.take(ctx, c, shape, m)
+	if err != nil {
+		return isData(err), err
+	}
+	all.Events = append(all.Events, part.Events...)
+	all.Backlog, all.SuspectsDue, all.CutByBytes = part.Backlog, part.SuspectsDue, part.CutByBytes
+	return false, nil
 }
 
 // Record writes outcomes. A value that the database refuses does no harm to the
@@ -263,7 +256,11 @@ func (s *Store) write(ctx context.Context, n int, some func(ctx context.Context,
 		return nil, err
 	}
 	fates, err := some(ctx, shape, 0, n)
-	if s.again(err) {
+	if isShape(err) {
+		s.forget()
+		if shape, err = s.look(ctx); err != nil {
+			return nil, err
+		}
 		fates, err = some(ctx, shape, 0, n)
 	}
 	if !isData(err) {
@@ -409,56 +406,6 @@ func (s *Store) Due(ctx context.Context, limit int) ([]cycle.DueEvent, cycle.Bac
 		due = append(due, cycle.DueEvent{EventID: row[0], EventType: row[1], Attempts: attempts, AgeSeconds: age, Suspect: row[4] == "true"})
 	}
 	return due, backlog, nil
-}
-
-// exchange runs one statement with its bounds, in one round trip.
-func (s *Store) exchange(ctx context.Context, sql string, args ...any) (rows [][]string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, recordTimeout+answerMargin)
-	defer cancel()
-	b := bounded(recordTimeout)
-	b.Queue(sql, args...)
-	results := s.pool.SendBatch(ctx, b)
-	defer func() {
-		if closing := results.Close(); err == nil {
-			err = closing
-		}
-	}()
-	if _, err := results.Exec(); err != nil {
-		return nil, err
-	}
-	err = each(results, func(row [][]byte) error {
-		texts := make([]string, len(row))
-		for i, v := range row {
-			texts[i] = string(v)
-		}
-		rows = append(rows, texts)
-		return nil
-	})
-	return rows, err
-}
-
-// bounded begins a batch with the settings that bound it.
-func bounded(statement time.Duration) *pgx.Batch {
-	b := &pgx.Batch{}
-	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-	b.Queue(settingsSQL, ms(statement), ms(lockTimeout))
-	return b
-}
-
-// each calls f with the raw columns of each row of the next result. They are
-// valid within f alone; a null is nil.
-func each(results pgx.BatchResults, f func(row [][]byte) error) error {
-	rows, err := results.Query()
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := f(rows.RawValues()); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }
 
 func bodyBytes(events []outbox.Event) (n int64) {

@@ -54,11 +54,10 @@ placed as materialized (
 -- again for the batch instead of carried along, because a window that outgrows
 -- work_mem would read every row.
 measured as materialized (
-    select d.event_id, d.place, p.kind, p.size, sum(p.size) over (rows unbounded preceding) as running
+    select d.place, sum(p.size) over (rows unbounded preceding) as running
     from placed d
     cross join lateral (
-        select jsonb_typeof(document) as kind,
-               coalesce(octet_length((document -> 'correlation_id')::text), 0)::bigint
+        select coalesce(octet_length((document -> 'correlation_id')::text), 0)::bigint
              + coalesce(octet_length((document -> 'aggregate')::text), 0)
              + coalesce(octet_length((document -> 'data')::text), 0) as size
         from (select {document} as document offset 0) doc
@@ -67,12 +66,9 @@ measured as materialized (
 ),
 cut as materialized (
     select place from measured where place > 1 and running > $2::bigint limit 1
-),
-batch as materialized (
-    select m.event_id, m.place, m.kind, m.size,
-           case when m.kind = 'object' then gen_random_uuid()::text end as token
-    from (select * from measured limit coalesce((select place - 1 from cut), $1::int)) m
 )
+-- The batch is the rows before the cut. It is not joined to what was measured:
+-- a planner that takes it for one row would compare each row with each.
 update {table} t
 set delivery_status = 'delivering',
     next_attempt_at = deadline.at,
@@ -80,23 +76,38 @@ set delivery_status = 'delivering',
         when b.token is null then t.payload_json
         else (t.payload_json::jsonb || jsonb_build_object('_delivery_claim_token', b.token))::{json}
     end
-from batch b
-join placed d on d.event_id = b.event_id
-cross join lateral (select case when b.size <= $3::bigint then {document} end as document offset 0) loaded,
+from (
+         select d.*, p.*,
+                coalesce(octet_length(correlation), 0)::bigint
+              + coalesce(octet_length(aggregate), 0)
+              + coalesce(octet_length(data), 0) as size,
+                case when kind = 'object' then gen_random_uuid()::text end as token
+         from placed d
+         cross join lateral (
+             select jsonb_typeof(document) as kind,
+                    (document -> 'correlation_id')::text as correlation,
+                    (document -> 'aggregate')::text as aggregate,
+                    (document -> 'data')::text as data
+             from (select {document} as document offset 0) doc
+             offset 0
+         ) p
+         where d.place <= coalesce((select place - 1 from cut), $1::int)
+         offset 0
+     ) b,
      (select clock_timestamp() + $4::float8 * interval '1 second' as at offset 0) deadline
 where t.event_id = b.event_id
 returning b.place::text,
           b.event_id::text,
-          d.event_type::text,
-          d.occurred_at::text,
-          d.attempts::text,
-          d.attempts_base::text,
-          d.next_attempt_at::text,
+          b.event_type::text,
+          b.occurred_at::text,
+          b.attempts::text,
+          b.attempts_base::text,
+          b.next_attempt_at::text,
           t.next_attempt_at::text,
           b.token,
           b.kind,
           b.size::text,
-          (loaded.document -> 'correlation_id')::text,
-          (loaded.document -> 'aggregate')::text,
-          (loaded.document -> 'data')::text,
+          case when b.size <= $3::bigint then b.correlation end,
+          case when b.size <= $3::bigint then b.aggregate end,
+          case when b.size <= $3::bigint then b.data end,
           (exists (select from cut))::text

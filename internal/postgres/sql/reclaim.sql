@@ -3,7 +3,8 @@
 --
 --   $1 integer   rows at most
 --   $2 integer   leases that a row may lose in a row
---   $3 boolean   leave payload_json alone (a payload that Postgres cannot read)
+--   $3 boolean   leave payload_json alone: one of them holds a token and cannot be
+--                read as jsonb
 --
 -- Returns  delivery_status of each row.
 -- Invariant: a row with a live lease, one locked by somebody else, and one whose
@@ -31,6 +32,7 @@ set delivery_status = case when e.lost >= $2::int then 'failed' else 'pending' e
     lost_leases_at = t.attempts,
     payload_json = case
         when e.lost < $2::int or $3::boolean then t.payload_json
+        when strpos(t.payload_json::text, '_delivery_claim_token') = 0 then t.payload_json -- and so never read as jsonb
         when jsonb_typeof(t.payload_json::jsonb) = 'object' then (t.payload_json::jsonb - '_delivery_claim_token')::{json}
         else t.payload_json
     end

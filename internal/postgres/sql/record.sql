@@ -22,16 +22,15 @@ with outcome as materialized (
         as o (event_id, attempts, token, deadline, status, code, error, run_id, delay)
 ),
 ours as materialized (
-    select t.event_id
-    from {table} t
-    join outcome o on o.event_id = t.event_id
-    where t.delivery_status = 'delivering'
-      and t.attempts = o.attempts
-      and case
-          when o.token = '' then t.next_attempt_at = o.deadline
-          when jsonb_typeof(t.payload_json::jsonb) = 'object' then t.payload_json::jsonb ->> '_delivery_claim_token' = o.token
-          else false
-      end
+    select o.*
+    from outcome o
+    join {table} t on t.event_id = o.event_id
+    where case -- one expression, so that no index but the primary key fits
+        when t.delivery_status is distinct from 'delivering' or t.attempts is distinct from o.attempts then false
+        when o.token = '' then t.next_attempt_at = o.deadline
+        when jsonb_typeof(t.payload_json::jsonb) = 'object' then t.payload_json::jsonb ->> '_delivery_claim_token' = o.token
+        else false
+    end
     order by t.event_id
     for update of t skip locked
 )
@@ -46,7 +45,6 @@ set delivery_status = o.status,
         when o.token = '' then t.payload_json
         else (t.payload_json::jsonb - '_delivery_claim_token')::{json}
     end
-from ours
-join outcome o on o.event_id = ours.event_id
-where t.event_id = ours.event_id
+from ours o
+where t.event_id = o.event_id
 returning t.event_id::text

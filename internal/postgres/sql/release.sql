@@ -15,16 +15,15 @@ with unsent as materialized (
         as u (event_id, attempts, token, deadline, due)
 ),
 ours as materialized (
-    select t.event_id
-    from {table} t
-    join unsent u on u.event_id = t.event_id
-    where t.delivery_status = 'delivering'
-      and t.attempts = u.attempts
-      and case
-          when u.token = '' then t.next_attempt_at = u.deadline
-          when jsonb_typeof(t.payload_json::jsonb) = 'object' then t.payload_json::jsonb ->> '_delivery_claim_token' = u.token
-          else false
-      end
+    select u.*
+    from unsent u
+    join {table} t on t.event_id = u.event_id
+    where case -- one expression, so that no index but the primary key fits
+        when t.delivery_status is distinct from 'delivering' or t.attempts is distinct from u.attempts then false
+        when u.token = '' then t.next_attempt_at = u.deadline
+        when jsonb_typeof(t.payload_json::jsonb) = 'object' then t.payload_json::jsonb ->> '_delivery_claim_token' = u.token
+        else false
+    end
     order by t.event_id
     for update of t skip locked
 )
@@ -35,7 +34,6 @@ set delivery_status = 'pending',
         when u.token = '' then t.payload_json
         else (t.payload_json::jsonb - '_delivery_claim_token')::{json}
     end
-from ours
-join unsent u on u.event_id = ours.event_id
-where t.event_id = ours.event_id
+from ours u
+where t.event_id = u.event_id
 returning t.event_id::text
