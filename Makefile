@@ -34,7 +34,7 @@ lint: $(BIN)/staticcheck ## gofmt, go vet, staticcheck, go mod tidy, import dire
 
 $(BIN)/%: infra/tools/go.mod infra/tools/go.sum
 	@mkdir -p $(BIN)
-	cd infra/tools && GOBIN=$(BIN) go install tool
+	cd infra/tools && GOBIN=$(BIN) go install honnef.co/go/tools/cmd/$(@F)
 
 .PHONY: template
 template: $(VENV)/done ## cfn-lint, sam validate, sam build, tests of the translated template
