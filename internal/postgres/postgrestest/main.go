@@ -16,16 +16,28 @@ package postgrestest
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 )
 
 // Main runs the tests of a package and ends the process with their exit status,
 // once the server is closed. It belongs into TestMain.
 func Main(m *testing.M) {
+	ignoreLibpq()
 	status := m.Run()
 	if err := shared.close(); err != nil {
 		fmt.Fprintf(os.Stderr, "postgrestest: %v\n", err)
 		status = max(status, 1)
 	}
 	os.Exit(status)
+}
+
+// ignoreLibpq takes the PG variables of the shell out of this process: they would
+// change what a connection string of a test means.
+func ignoreLibpq() {
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "PG") {
+			_ = os.Unsetenv(name)
+		}
+	}
 }
