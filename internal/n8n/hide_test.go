@@ -160,6 +160,21 @@ func TestPostShowsNoBeginningOfASecret(t *testing.T) {
 	}
 }
 
+// What is hidden takes less room than the secret did, so that the end of what is
+// looked at comes into view.
+func TestPostShowsNoBeginningOfALongToken(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("s3cr3t-t0k3n", 80)
+	s := n8ntest.New(t)
+	w := newWebhook(t, s.URL())
+	for n := range 100 {
+		s.Script(id(1), n8ntest.Answer{Status: 500, Body: strings.Repeat("~", n) + strings.Repeat(long, 20)})
+		if a := w.Post(t.Context(), long, envelope(1)); strings.Contains(a.Excerpt, "s3c") {
+			t.Fatalf("%d in front: %q", n, a.Excerpt)
+		}
+	}
+}
+
 // An excerpt is a short clean line that ends in … where there is more.
 func TestPostShowsTheStartOfAnAnswer(t *testing.T) {
 	t.Parallel()

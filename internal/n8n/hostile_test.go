@@ -106,7 +106,7 @@ func TestPostReadsPastInformation(t *testing.T) {
 		"Processing":        {n8ntest.Answer{Raw: strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 20) + ok}, 200},
 		"EarlyHints":        {n8ntest.Answer{Raw: "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + ok}, 200},
 		"Unknown":           {n8ntest.Answer{Raw: "HTTP/1.1 199 What\r\n\r\n" + ok}, 200},
-		"ContinueThen404":   {n8ntest.Answer{Raw: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"}, 404},
+		"ContinueThen404":   {n8ntest.Answer{Raw: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"}, 404},
 		"ContinueAlone":     {n8ntest.Answer{Raw: "HTTP/1.1 100 Continue\r\n\r\n"}, 0},
 		"SwitchingAlone":    {n8ntest.Answer{Raw: "HTTP/1.1 101 Switching Protocols\r\n\r\n", Close: n8ntest.Never}, 101},
 		"SwitchingToSocket": {n8ntest.Answer{Raw: "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", Close: n8ntest.Never}, 101},

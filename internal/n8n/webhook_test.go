@@ -210,14 +210,14 @@ func TestPostReadsTheStatus(t *testing.T) {
 		{n8ntest.Answer{Status: 404}, 404, `HTTP 404 Not Found from ` + s.Address() + `: answered with an error`},
 		{n8ntest.Answer{Status: 599, Body: n8ntest.Ack}, 599, `HTTP 599 from`},
 		{n8ntest.Answer{Status: 999, Body: n8ntest.Ack}, 999, `HTTP 999 from`},
-		{n8ntest.Answer{Raw: "HTTP/1.1 404\r\nContent-Length: 0\r\n\r\n"}, 404, `HTTP 404 Not Found`},
-		{n8ntest.Answer{Raw: "HTTP/1.1 404 pas trouv\xc3\xa9\r\nContent-Length: 0\r\n\r\n"}, 404, `HTTP 404 Not Found`},
-		{n8ntest.Answer{Raw: "HTTP/1.1 404 \x00\x1b[31m\r\nContent-Length: 0\r\n\r\n"}, 404, `HTTP 404 Not Found`},
-		{n8ntest.Answer{Raw: "HTTP/1.1 99 Low\r\nContent-Length: 0\r\n\r\n"}, 0, `the answer is not proper HTTP`},
-		{n8ntest.Answer{Raw: "HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n"}, 0, `the answer is not proper HTTP`},
-		{n8ntest.Answer{Raw: "HTTP/1.1 000 None\r\nContent-Length: 0\r\n\r\n"}, 0, `the answer is not proper HTTP`},
-		{n8ntest.Answer{Raw: "HTTP/1.1 +20 Plus\r\nContent-Length: 0\r\n\r\n"}, 0, `the answer is not proper HTTP`},
-		{n8ntest.Answer{Raw: "HTTP/1.1 2000 Long\r\nContent-Length: 0\r\n\r\n"}, 0, `the answer is not proper HTTP`},
+		{n8ntest.Answer{Raw: "HTTP/1.1 404\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"}, 404, `HTTP 404 Not Found`},
+		{n8ntest.Answer{Raw: "HTTP/1.1 404 pas trouv\xc3\xa9\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"}, 404, `HTTP 404 Not Found`},
+		{n8ntest.Answer{Raw: "HTTP/1.1 404 \x00\x1b[31m\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"}, 404, `HTTP 404 Not Found`},
+		{n8ntest.Answer{Raw: "HTTP/1.1 99 Low\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"}, 0, `the answer is not proper HTTP`},
+		{n8ntest.Answer{Raw: "HTTP/1.1 099 Low\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"}, 0, `the answer is not proper HTTP`},
+		{n8ntest.Answer{Raw: "HTTP/1.1 000 None\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"}, 0, `the answer is not proper HTTP`},
+		{n8ntest.Answer{Raw: "HTTP/1.1 +20 Plus\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"}, 0, `the answer is not proper HTTP`},
+		{n8ntest.Answer{Raw: "HTTP/1.1 2000 Long\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"}, 0, `the answer is not proper HTTP`},
 		{n8ntest.Answer{Raw: "HTTP/1.1 abc\r\n\r\n"}, 0, `the answer is not proper HTTP`},
 		{n8ntest.Answer{Raw: "220 mail.example ESMTP\r\n"}, 0, `the answer is not proper HTTP`},
 		{n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n"}, 0, `the answer is not proper HTTP`},
@@ -239,7 +239,7 @@ func TestPostAcceptsEveryFormOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	chunk := func(n int, extension string) string {
 		ack := strings.ReplaceAll(n8ntest.Ack, "{{id}}", id(n))
-		return fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x%s\r\n%s\r\n0\r\n\r\n", len(ack), extension, ack)
+		return fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n%x%s\r\n%s\r\n0\r\n\r\n", len(ack), extension, ack)
 	}
 	s := n8ntest.New(t)
 	w := newWebhook(t, s.URL())

@@ -75,14 +75,14 @@ func reclaimCountsLeasesLostInARow(t *testing.T, f *fixture) {
 
 func reclaimFailsWhatLostItsLastLease(t *testing.T, f *fixture) {
 	f.leased(1, ago, "attempts", "2", "lost_leases", "4", "lost_leases_at", "2")
-	f.leased(2, ago, "attempts", "2", "lost_leases", "6", "lost_leases_at", "2", "payload_json", "'[]'")
+	f.leased(2, ago, "attempts", "2", "lost_leases", "6", "lost_leases_at", "2", "payload_json", `'["_delivery_claim_token"]'`)
 	f.leased(3, ahead, "attempts", "2", "lost_leases", "4", "lost_leases_at", "2")
 	if got, want := f.reclaim(10), (cycle.Reclaimed{Failed: 2}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	f.check(1, "failed null 2 leaseLostRepeatedly 5", "delivery_status", "next_attempt_at", "attempts", "last_error_code", "lost_leases")
 	f.check(1, `true {"data": 1}`, "last_error like '%5 times in a row%'", "payload_json::jsonb")
-	f.check(2, "failed [] 7", "delivery_status", "payload_json", "lost_leases")
+	f.check(2, `failed ["_delivery_claim_token"] 7`, "delivery_status", "payload_json", "lost_leases")
 	f.check(3, "delivering", "delivery_status")
 }
 

@@ -30,11 +30,12 @@ type Answer struct {
 	Repeat int               // the body is written so many times; 0: once
 	Pack   func([]byte) []byte
 	// Raw is sent in place of the status line and the headers. The body follows
-	// as it is, then the connection is closed. {{id}} is filled in as well.
+	// as it is, then the connection is closed: without "Connection: close" in Raw
+	// the client's next POST may meet that. {{id}} is filled in as well.
 	Raw string
 
 	Delay time.Duration // before anything is sent
-	Drip  time.Duration // between single bytes: of Body, or of Raw if there is one
+	Drip  time.Duration // between single bytes of Body, or of Raw if there is no body
 	Close Close         // how the connection ends; zero: as HTTP says
 
 	Times int // this answer is for so many POSTs of an event, then the next one; 0: for all
@@ -180,14 +181,18 @@ func (a *Answer) raw(ctx context.Context, w http.ResponseWriter, head, body []by
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })() // a client that reads nothing must not hold us
-	if len(head) > 0 && !write(ctx, conn, head, 1, a.Drip, nil) {
+	headDrip, bodyDrip := time.Duration(0), a.Drip
+	if len(body) == 0 {
+		headDrip = a.Drip
+	}
+	if len(head) > 0 && !write(ctx, conn, head, 1, headDrip, nil) {
 		return
 	}
 	if a.Close == Never {
 		_, _ = io.Copy(io.Discard, conn) // ends when the client closes, or we do
 		return
 	}
-	if !write(ctx, conn, body, a.Repeat, 0, leave) {
+	if !write(ctx, conn, body, a.Repeat, bodyDrip, leave) {
 		return
 	}
 	tcp := conn

@@ -17,7 +17,6 @@ const Download = "download"
 // downloaded is the version that is fetched where none is installed.
 const downloaded = embedded.V17
 
-
 // cacheFolder is kept from run to run. It holds nothing that cannot be made
 // again. Root's own cache lies where nobody, as whom Postgres then runs, may not
 // look.
@@ -33,8 +32,8 @@ func cacheFolder() string {
 	return filepath.Join(folder, name)
 }
 
-// download returns the binaries of the cache folder, fetched from Maven's
-// central repository the first time.
+// download returns the binaries of the cache folder, fetched by the
+// library the first time.
 func download(ctx context.Context, options Options) (binaries, error) {
 	kept := filepath.Join(cacheFolder(), "postgres-"+string(downloaded))
 	b := binaries{filepath.Join(kept, "bin")}
@@ -56,7 +55,8 @@ func download(ctx context.Context, options Options) (binaries, error) {
 	}
 }
 
-// fetch puts the binaries at kept, as a whole or not at all.
+// fetch puts the binaries at kept, as a whole or not at all. repository is the
+// URL of a Maven repository; empty: the one that the library knows.
 func fetch(repository, kept string) error {
 	// The test processes of several packages may come here at once.
 	lock, err := lockFile(kept+".lock", syscall.LOCK_EX)
@@ -97,9 +97,13 @@ func extract(repository, work, to string) error {
 		return err
 	}
 	runtime := filepath.Join(work, "runtime")
-	database := embedded.NewDatabase(embedded.DefaultConfig().
+	config := embedded.DefaultConfig()
+	if repository != "" {
+		config = config.BinaryRepositoryURL(repository)
+	}
+	defer sweepLogs(logs())
+	database := embedded.NewDatabase(config.
 		Version(downloaded).
-		BinaryRepositoryURL(repository).
 		Port(uint32(port)).
 		CachePath(filepath.Join(work, "archive")).
 		BinariesPath(to).
@@ -114,4 +118,24 @@ func extract(repository, work, to string) error {
 		return err
 	}
 	return nil
+}
+
+// logs lists the logs of the library, which it leaves behind when its Start ends
+// early.
+func logs() map[string]bool {
+	there := map[string]bool{}
+	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), "embedded_postgres_log*")) // it fails for a bad pattern only
+	for _, path := range paths {
+		there[path] = true
+	}
+	return there
+}
+
+// sweepLogs removes the logs that were not there before.
+func sweepLogs(before map[string]bool) {
+	for path := range logs() {
+		if !before[path] {
+			_ = os.Remove(path) // one that is gone already is as good
+		}
+	}
 }
