@@ -136,7 +136,7 @@ func TestPostShowsNoBeginningOfASecret(t *testing.T) {
 		}
 		return ""
 	}
-	for _, end := range []int{300, 4 << 10, 16 << 10} {
+	for _, end := range []int{300, 4 << 10} {
 		for _, filler := range []string{" ", "~", "😀"} {
 			for _, encode := range []func(string) string{encodings["Plain"], encodings["PercentAll"], encodings["JSONAllEscaped"]} {
 				for cut := range len(token) + 2 {

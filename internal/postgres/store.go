@@ -97,6 +97,10 @@ func (s *Store) Take(ctx context.Context, c cycle.Claim) (cycle.Batch, error) {
 			used.shape = true
 			s.forget()
 		case s.again(err, &used):
+		case code(err) == "57014" && c.Limit > 1:
+			// Payloads too large for the time that a claim has, or a database too busy
+			// for them: one row at a time still goes out.
+			c.Limit = 1
 		default:
 			return batch, s.explain(ctx, err)
 		}
@@ -108,6 +112,7 @@ type mode struct {
 	document string   // SQL for the payload as jsonb
 	among    []string // event_ids; nil: all
 	keep     bool     // reclaim leaves payloads alone
+	part     bool     // claims, and tells no backlog
 }
 
 const (
@@ -131,6 +136,9 @@ func (s *Store) take(ctx context.Context, c cycle.Claim, shape *shape, m mode) (
 	statements := []statement{
 		{sql: text.Replace(claimSQL), args: []any{c.Limit, c.Bytes, c.MaxBody, c.Lease.Seconds(), c.Before}, row: claimed.add},
 		{sql: text.Replace(backlogSQL), args: []any{cycle.BacklogCap}, row: facts.add},
+	}
+	if m.part {
+		statements = statements[:1]
 	}
 	if c.Reclaim.Limit > 0 {
 		reclaim := statement{
@@ -161,9 +169,9 @@ func (s *Store) take(ctx context.Context, c cycle.Claim, shape *shape, m mode) (
 	return batch, nil
 }
 
-// takeCarefully claims in ever smaller parts, after a payload turned out to be
-// one that Postgres cannot read: that row is claimed as it is, without a token,
-// and the others go their way.
+// takeCarefully claims in smaller parts, after a payload turned out to be one
+// that Postgres cannot read: that row is claimed as it is, without a token, and
+// the others go their way.
 func (s *Store) takeCarefully(ctx context.Context, c cycle.Claim, shape *shape) (cycle.Batch, error) {
 	// Reclaim alone first: it may be what met the payload.
 	none := mode{document: unreadable, among: []string{}}
@@ -186,9 +194,9 @@ func (s *Store) takeCarefully(ctx context.Context, c cycle.Claim, shape *shape) 
 			ids = append(ids, row[0])
 		}
 	}
-	bad, err := s.takeParts(ctx, &all, c, shape, ids)
-	if err == nil && len(bad) > 0 {
-		_, err = s.takePart(ctx, &all, c, shape, mode{document: unreadable, among: bad})
+	err = s.takeParts(ctx, &all, c, shape, ids)
+	if facts, unknown := s.backlog(ctx, shape); unknown == nil {
+		all.Backlog, all.SuspectsDue = facts.backlog, facts.suspects
 	}
 	if len(all.Events) > 0 { // these go out; the rest is due as before
 		err = nil
@@ -197,41 +205,50 @@ func (s *Store) takeCarefully(ctx context.Context, c cycle.Claim, shape *shape) 
 	return all, err
 }
 
-// takeParts adds to all what can be claimed among ids, and returns those whose
-// payload cannot be read.
-func (s *Store) takeParts(ctx context.Context, all *cycle.Batch, c cycle.Claim, shape *shape, ids []string) (bad []string, err error) {
-	data, err := s.takePart(ctx, all, c, shape, mode{document: readable, among: ids})
-	switch {
-	case !data:
-		return nil, err
-	case len(ids) == 1:
-		return ids, nil
-	}
-	for _, half := range [][]string{ids[:len(ids)/2], ids[len(ids)/2:]} {
-		more, err := s.takeParts(ctx, all, c, shape, half)
-		if bad = append(bad, more...); err != nil {
-			return bad, err
+// takeParts adds to all what can be claimed among ids. A part that fails is halved
+// and one that does not is followed by a larger one, so that one bad row costs
+// some twenty statements, and a crowd of them one each.
+func (s *Store) takeParts(ctx context.Context, all *cycle.Batch, c cycle.Claim, shape *shape, ids []string) error {
+	var bad []string
+	for size := len(ids); len(ids) > 0; {
+		part := ids[:min(size, len(ids))]
+		err := s.takePart(ctx, all, c, shape, mode{document: readable, among: part, part: true})
+		switch {
+		case err == nil:
+			ids, size = ids[len(part):], 2*len(part)
+		case !isData(err):
+			return err
+		case len(part) > 1:
+			size = len(part) / 2
+		default:
+			bad, ids = append(bad, part[0]), ids[1:]
 		}
 	}
-	return bad, nil
+	err := s.takePart(ctx, all, c, shape, mode{document: unreadable, among: bad, part: true})
+	if isData(err) { // one of them cannot be changed at all
+		for i := range bad {
+			if one := s.takePart(ctx, all, c, shape, mode{document: unreadable, among: bad[i : i+1], part: true}); one != nil && !isData(one) {
+				return one
+			}
+		}
+	}
+	return err
 }
 
-// takePart adds to all what can be claimed in this mode. data tells that a
-// payload could not be read, so that nothing was.
-func (s *Store) takePart(ctx context.Context, all *cycle.Batch, c cycle.Claim, shape *shape, m mode) (data bool, err error) {
+// takePart adds to all what can be claimed in this mode.
+func (s *Store) takePart(ctx context.Context, all *cycle.Batch, c cycle.Claim, shape *shape, m mode) error {
 	if c.Bytes -= bodyBytes(all.Events); c.Bytes <= 0 {
 		all.CutByBytes = true
 	}
 	if all.CutByBytes || len(m.among) == 0 {
-		return false, nil
+		return nil
 	}
 	part, err := s.take(ctx, c, shape, m)
 	if err != nil {
-		return isData(err), err
+		return err
 	}
-	all.Events = append(all.Events, part.Events...)
-	all.Backlog, all.SuspectsDue, all.CutByBytes = part.Backlog, part.SuspectsDue, part.CutByBytes
-	return false, nil
+	all.Events, all.CutByBytes = append(all.Events, part.Events...), part.CutByBytes
+	return nil
 }
 
 // Record writes outcomes. A value that the database refuses does no harm to the

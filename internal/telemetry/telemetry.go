@@ -26,9 +26,11 @@
 package telemetry
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"strings"
@@ -132,6 +134,19 @@ func (t *Telemetry) Logger() *slog.Logger { return t.log }
 func (t *Telemetry) Install() {
 	slog.SetDefault(t.log)
 	slog.SetLogLoggerLevel(slog.LevelError)
+	log.SetOutput(discreet{log.Writer()})
+}
+
+// discreet drops what net/http logs of bytes that a server sent behind its
+// answer: it quotes them, and they may repeat a token. There is no switch for it,
+// and nothing is lost, since the answer itself was read.
+type discreet struct{ io.Writer }
+
+func (d discreet) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("Unsolicited response received on idle HTTP channel")) {
+		return len(line), nil
+	}
+	return d.Writer.Write(line)
 }
 
 // Step marks the start of a step, and its end when the returned function is

@@ -88,7 +88,14 @@ func TestServer(t *testing.T) {
 	})
 	t.Run("CountsWhatIsOutAtTheSameTime", func(t *testing.T) {
 		s, client := n8ntest.New(t), newClient(t)
-		s.SetLatency(50 * time.Millisecond)
+		together := make(chan struct{})
+		open := sync.OnceFunc(func() { close(together) })
+		s.OnPost(func(n8ntest.Post) { // nobody is answered before all are there
+			if s.InFlight() == 7 {
+				open()
+			}
+			<-together
+		})
 		var all sync.WaitGroup
 		for i := range 7 {
 			all.Go(func() { post(t, client, s, "", i/2) })
