@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"outbox-dispatcher/internal/outbox"
+)
+
+// account holds the table against what n8n ran. Each event succeeded; its
+// external_run_id is an execution of ours that did the work for this very event,
+// with what the row holds; and whatever else n8n ran has one of the excuses.
+func (s *story) account(ctx context.Context) (string, error) {
+	rows, err := s.outbox.rows(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := settled(ctx, s.n8nData); err != nil {
+		return "", err
+	}
+	ran, err := executions(ctx, s.n8nData)
+	if err != nil {
+		return "", err
+	}
+	doneBy, err := done(ctx, s.n8nData)
+	if err != nil {
+		return "", err
+	}
+	if len(doneBy) != len(rows) {
+		return "", fmt.Errorf("the outbox has %d events and n8n's table of done ones %d", len(rows), len(doneBy))
+	}
+	byEvent, byID := map[string][]execution{}, map[string]execution{}
+	unsaved := 0 // executions that n8n was killed in: it cannot tell what of
+	for _, e := range ran {
+		byID[e.ID] = e
+		if e.eventID() != "" {
+			byEvent[e.eventID()] = append(byEvent[e.eventID()], e)
+		} else {
+			unsaved++
+		}
+	}
+
+	var errs []error
+	explained := map[string]int{}
+	crashed := 0 // excuses of this kind that no saved execution used up
+	for _, r := range rows {
+		used, err := s.accountFor(r, byID[r.RunID], byEvent[r.ID], doneBy[r.ID])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("event %s (%s, %d attempts, external_run_id %q): %w", r.ID, r.Status, r.Attempts, r.RunID, err))
+		}
+		for _, excuse := range used {
+			explained[excuse]++
+		}
+		crashed += strings.Count(strings.Join(s.excuses[r.ID], "\n"), killedN8N)
+		delete(byEvent, r.ID)
+	}
+	crashed -= explained[killedN8N]
+	if unsaved > crashed {
+		errs = append(errs, fmt.Errorf("n8n did not save %d executions, and was killed during %d", unsaved, crashed))
+	}
+	if len(byEvent) > 0 {
+		errs = append(errs, fmt.Errorf("n8n ran events that the table does not have: %v", slices.Collect(maps.Keys(byEvent))))
+	}
+	explained[killedN8N] += unsaved
+
+	text := fmt.Sprintf("%d executions for %d events", len(ran), len(rows))
+	for _, reason := range slices.Sorted(maps.Keys(explained)) {
+		if explained[reason] > 0 {
+			text += fmt.Sprintf("; %d: %s", explained[reason], reason)
+		}
+	}
+	return text, errors.Join(errs...)
+}
+
+// accountFor does so for one event: ours is the execution that the row names, all
+// are those of this event that n8n saved, doneBy is the one that n8n's own table
+// names. It returns the excuses it needed.
+func (s *story) accountFor(r row, ours execution, all []execution, doneBy string) (used []string, err error) {
+	excuses := s.excuses[r.ID]
+	switch {
+	case r.Status != outbox.Succeeded:
+		return nil, errors.New("it has not succeeded")
+	case r.RunID == "" || r.RunID != doneBy:
+		return nil, fmt.Errorf("n8n remembers execution %q", doneBy)
+	case ours.ID == "" || ours.Workflow != s.plain.ID && ours.Workflow != s.failing.ID:
+		return nil, fmt.Errorf("that is no execution of ours: %+v", ours)
+	}
+	worked := 0
+	for _, e := range all {
+		if e.Worked {
+			worked++
+		}
+	}
+	if ours.Status == "success" {
+		if ours.eventID() != r.ID || !ours.Worked {
+			return nil, fmt.Errorf("that execution did not do the work for it: %+v", ours)
+		}
+		if arrived := payload(ours.Event); ours.Event["event_type"] != r.Type || !reflect.DeepEqual(arrived, r.Payload) {
+			return nil, fmt.Errorf("n8n got %v for %v", arrived, r.Payload)
+		}
+	} else if !slices.Contains(excuses, killedN8N) { // killed between its answer and its end
+		return nil, fmt.Errorf("that execution is %s", ours.Status)
+	} else {
+		worked++
+	}
+	if worked != 1 {
+		return nil, fmt.Errorf("the work was done %d times", worked)
+	}
+	for _, e := range all {
+		if e.ID == ours.ID {
+			continue
+		}
+		at := slices.IndexFunc(excuses, func(excuse string) bool { return (excuse == reportedFailure) == e.Failed })
+		if at < 0 {
+			return nil, fmt.Errorf("nothing explains execution %s: %+v", e.ID, e)
+		}
+		used = append(used, excuses[at])
+		excuses = slices.Delete(slices.Clone(excuses), at, at+1)
+	}
+	return used, nil
+}
+
+// payload is what of an envelope stands in the row's payload.
+func payload(event map[string]any) map[string]any {
+	return map[string]any{"correlation_id": event["correlation_id"], "aggregate": event["aggregate"], "data": event["data"]}
+}
