@@ -18,7 +18,10 @@ var may = map[string][]string{
 	"internal/config": {module + "internal/outbox"},
 	"internal/cycle":  {module + "internal/outbox", "golang.org/x/sync/errgroup"},
 
-	"internal/postgres":  {module + "internal/outbox", module + "internal/cycle", module + "internal/config", module + "internal/postgres/rdsroots", "github.com/jackc/pgx/v5"},
+	"internal/operator":        {module + "internal/outbox"},
+	"internal/operator/doctor": {module + "internal/outbox", module + "internal/cycle", module + "internal/config", module + "internal/operator"},
+
+	"internal/postgres":  {module + "internal/outbox", module + "internal/cycle", module + "internal/operator", module + "internal/config", module + "internal/postgres/rdsroots", "github.com/jackc/pgx/v5"},
 	"internal/n8n":       {module + "internal/outbox", module + "internal/cycle"},
 	"internal/secret":    {module + "internal/outbox", module + "internal/cycle", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go", "golang.org/x/sync/singleflight"},
 	"internal/telemetry": {module + "internal/outbox", module + "internal/cycle", module + "internal/telemetry", "github.com/aws/aws-xray-sdk-go/v2", "github.com/aws/aws-lambda-go/lambdacontext"},

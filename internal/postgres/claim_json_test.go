@@ -157,3 +157,20 @@ func TestReclaimMeetsAnUnreadablePayload(t *testing.T) {
 	f.check(1, `failed {"data": "\u0000"}`, "delivery_status", "payload_json")
 	f.check(2, `failed {"data": 1}`, "delivery_status", "payload_json::jsonb")
 }
+
+// A constraint that came later than the row, or a trigger, can keep it from ever
+// being claimed.
+func TestARowThatCannotBeClaimedBlocksNobody(t *testing.T) {
+	t.Parallel()
+	f := jsonFixture(t)
+	f.fill(10)
+	f.exec(`update outbox_events set payload_json = '{"data": "\u0000"}' where event_id = $1`, id(7))
+	f.exec("update outbox_events set event_type = 'legacy' where event_id = $1", id(4))
+	f.exec("alter table outbox_events add constraint no_legacy check (event_type <> 'legacy') not valid")
+	if got, want := numbers(f.take(reclaiming(10)).Events), "0 1 2 3 5 6 8 9 7"; got != want {
+		t.Errorf("claimed %s, want all others: %s", got, want)
+	}
+	_, err := f.store.Take(t.Context(), ask())
+	checkSentence(t, err, "23514", "no_legacy")
+	f.check(4, "pending", "delivery_status")
+}

@@ -96,7 +96,25 @@ func aRoundTripIsBoundedAsAWhole(t *testing.T, f *fixture) {
 	f.eventually("no session of the store is busy", "select not exists (select from pg_stat_activity where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid())")
 	f.unchanged(1, before)
 	f.exec("drop trigger slow on outbox_events")
+	f.store.limits = limitsByDefault
 	if got := numbers(f.take(reclaiming(10)).Events); got != "1" {
 		t.Errorf("then: claimed %q, want 1", got)
+	}
+}
+
+func TestABatchTooSlowForItsTimeGoesOutRowByRow(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.fill(20)
+	f.slow(0.2)
+	f.store.limits.claim = time.Second // enough for one row, and not for six
+	for _, want := range []string{"0", "1"} {
+		batch := f.take()
+		if got := numbers(batch.Events); got != want || batch.Drained || batch.CutByBytes {
+			t.Errorf("claimed %s, drained %v; want %s, and more to come", got, batch.Drained, want)
+		}
+	}
+	if got := f.value("select count(*) from outbox_events where delivery_status = 'delivering'"); got != "2" {
+		t.Errorf("%s rows are delivering, want those that were returned", got)
 	}
 }

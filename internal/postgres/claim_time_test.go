@@ -68,11 +68,12 @@ func TestOddSettingsOfTheRoleChangeNothing(t *testing.T) {
 	if want := "2025-11-02T05:30:00.250000+00:00"; !strings.Contains(string(one.Body), want) {
 		t.Errorf("%s, want %s", one.Body, want)
 	}
+	clock := f.clock()
 	if got := f.release(one) + " " + f.record(retried(two, 8e9)); got != "recorded recorded" {
 		t.Fatal(got)
 	}
 	f.check(1, "pending true", "delivery_status", "next_attempt_at = '2025-11-02 06:30:00.000001Z'")
-	f.check(2, "pending true", "delivery_status", "next_attempt_at between now() + interval '7 seconds' and now() + interval '9 seconds'")
+	f.check(2, "pending true", "delivery_status", "next_attempt_at - interval '8 seconds' between "+clock+" and clock_timestamp()")
 	if age := batch.Backlog.OldestDueAge; age != 0 {
 		t.Errorf("the oldest is due for %v, though nothing is", age)
 	}

@@ -62,15 +62,13 @@ type way struct {
 }
 
 var ways = []way{
-	{name: "AsItComes"},
+	{name: "Exec", options: []string{"default_query_exec_mode=exec"}}, // as it comes
 	{name: "OneSession", options: []string{"pool_max_conns=1"}},
-	{name: "Exec", options: []string{"default_query_exec_mode=exec"}},
 	{name: "SimpleProtocol", options: []string{"default_query_exec_mode=simple_protocol"}},
 	{name: "CacheStatement", options: []string{"default_query_exec_mode=cache_statement"}},
 	{name: "CacheDescribe", options: []string{"default_query_exec_mode=cache_describe"}},
 	{name: "PgBouncer", through: throughPgBouncer},
-	{name: "PgBouncerOneSession", options: []string{"pool_max_conns=1"}, through: throughPgBouncer},
-	{name: "PgBouncerSimpleProtocol", options: []string{"default_query_exec_mode=simple_protocol"}, through: throughPgBouncer},
+	{name: "PgBouncerSimpleProtocolOneSession", options: []string{"default_query_exec_mode=simple_protocol", "pool_max_conns=1"}, through: throughPgBouncer},
 }
 
 // reach returns what makes a fixture for a test that goes this way. They share a

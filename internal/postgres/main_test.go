@@ -117,6 +117,12 @@ func (f *fixture) value(sql string, args ...any) string {
 	return v
 }
 
+// clock is the time of the database, as an SQL expression.
+func (f *fixture) clock() string {
+	f.t.Helper()
+	return "timestamptz '" + f.value("select clock_timestamp()") + "'"
+}
+
 // id is the event_id of row n.
 func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 

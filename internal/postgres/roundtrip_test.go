@@ -20,6 +20,10 @@ type counter struct {
 	url   string // of the database, through the proxy
 	trips atomic.Int64
 	pings atomic.Int64 // looks whether a session that was idle is alive; not in trips
+
+	mu    sync.Mutex
+	conns []net.Conn
+	dead  chan struct{} // closed: the connections made until then lead nowhere
 }
 
 func countRoundTrips(t testing.TB, to string) *counter {
@@ -33,7 +37,7 @@ func countRoundTrips(t testing.TB, to string) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &counter{}
+	c := &counter{dead: make(chan struct{})}
 	u.Host = listener.Addr().String()
 	c.url = u.String()
 	var wg sync.WaitGroup
@@ -53,8 +57,29 @@ func countRoundTrips(t testing.TB, to string) *counter {
 	return c
 }
 
+// lose makes the connections that there are swallow what they are sent, as after
+// a NAT forgot them.
+func (c *counter) lose() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.dead)
+	c.dead = make(chan struct{})
+}
+
+func (c *counter) hangUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+}
+
 func (c *counter) carry(client net.Conn, server string) {
 	defer client.Close()
+	c.mu.Lock()
+	dead := c.dead
+	c.conns = append(c.conns, client)
+	c.mu.Unlock()
 	upstream, err := net.Dial("tcp", server)
 	if err != nil {
 		return
@@ -76,6 +101,11 @@ func (c *counter) carry(client net.Conn, server string) {
 		body := make([]byte, binary.BigEndian.Uint32(head[len(head)-4:])-4)
 		if _, err := io.ReadFull(client, body); err != nil {
 			return
+		}
+		select {
+		case <-dead:
+			continue
+		default:
 		}
 		if typed {
 			switch {
@@ -180,4 +210,24 @@ func TestAnIdleSessionIsLookedAtFirst(t *testing.T) {
 	if got := c.pings.Load(); got != 1 {
 		t.Errorf("%d looks at a session that was idle, want 1", got)
 	}
+}
+
+func TestASessionThatDiedWithoutAWordIsReplaced(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	c := countRoundTrips(t, f.url)
+	f.store = f.open(c.url)
+	t.Cleanup(c.hangUp) // before the store is closed, which would wait for an answer
+	f.fill(2)
+	f.take(limit(1))
+	time.Sleep(1100 * time.Millisecond) // nothing to wait for: the instance is frozen
+	c.lose()
+	started := time.Now()
+	if got := numbers(f.take(limit(1)).Events); got != "1" {
+		t.Errorf("claimed %q", got)
+	}
+	if took := time.Since(started); took < pingTimeout || took > limitsByDefault.claim {
+		t.Errorf("it took %v, want a little more than %v", took, pingTimeout)
+	}
+	f.check(1, "delivering 0", "delivery_status", "lost_leases")
 }

@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -49,14 +51,14 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// sign makes the files of a server with that name.
-func (a *authority) sign(host string) *throwaway.TLS {
+// sign makes the files of a server with those names.
+func (a *authority) sign(hosts ...string) *throwaway.TLS {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{host}, NotAfter: a.notAfter}
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: hosts, NotAfter: a.notAfter}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
 		a.t.Fatal(err)
@@ -125,7 +127,8 @@ func ready(t *testing.T, d config.Database, c *Connector) string {
 func TestTLS(t *testing.T) {
 	// Not parallel: some of it is told by the environment.
 	ca, other := newAuthority(t), newAuthority(t)
-	server := startServer(t, throwaway.Options{TLS: ca.sign("db.example"), HBA: []string{
+	const rds = "x.y.eu-west-1.rds.amazonaws.com"
+	server := startServer(t, throwaway.Options{TLS: ca.sign("db.example", rds), HBA: []string{
 		"hostssl all all 127.0.0.1/32 trust", "hostnossl all postgres 127.0.0.1/32 trust", "hostnossl all all 127.0.0.1/32 reject"}})
 	c := func() *Connector { return &Connector{dial: dialing(server.Port())} }
 	const foreign, unknown = "is for another host", "is not trusted; name its roots in PGSSLROOTCERT"
@@ -152,7 +155,8 @@ func TestTLS(t *testing.T) {
 		{"DisableByTheEnvironment", "postgres://postgres@db2.example/postgres", [2]string{"PGSSLMODE", "disable"}, "connected"},
 		{"LoopbackTakesAny", "postgres://postgres@127.0.0.1/postgres", [2]string{}, "connected"},
 		{"LoopbackWithVerifyFull", "postgres://postgres@127.0.0.1/postgres?sslmode=verify-full", [2]string{"PGSSLROOTCERT", ca.file}, foreign},
-		{"ARDSHostHasOurRootsAndTheirs", "postgres://postgres@x.y.eu-west-1.rds.amazonaws.com/postgres", [2]string{"PGSSLROOTCERT", ca.file}, foreign},
+		{"RDSWithAnAuthorityThatNobodyNamed", "postgres://postgres@" + rds + "/postgres", [2]string{}, unknown},
+		{"RDSWithAnotherAuthority", "postgres://postgres@" + rds + "/postgres", [2]string{"PGSSLROOTCERT", ca.file}, "connected"},
 		{"ARoleThatMayNotComeWithoutTLS", "postgres://other@db.example/postgres?sslmode=disable", [2]string{}, "pg_hba.conf has no line for this address and encryption"},
 		{"AFileThatIsNotThere", "postgres://postgres@db.example/postgres", [2]string{"PGSSLROOTCERT", "/nowhere/ca.pem"}, "names a file that cannot be read: /nowhere/ca.pem"},
 		{"AFileWithoutACertificate", "postgres://postgres@db.example/postgres", [2]string{"PGSSLROOTCERT", "/etc/hostname"}, "PGSSLROOTCERT names a file without a certificate"},
@@ -188,4 +192,34 @@ func TestTLS(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What PGSSLROOTCERT names is trusted besides our roots, and not in their place.
+func TestRootsAreAdded(t *testing.T) {
+	t.Parallel()
+	bundle, err := os.ReadFile("rdsroots/roots.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := bytes.Cut(bundle, []byte("# region eu-west-1\n"))
+	block, _ := pem.Decode(section)
+	ours, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, nobodys := newAuthority(t), newAuthority(t)
+	cfg, err := parse("host=x.y.eu-west-1.rds.amazonaws.com sslmode=verify-ca sslrootcert=" + theirs.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := (&Connector{}).trust(cfg.ConnConfig.TLSConfig, cfg.ConnConfig.Host)
+	for name, try := range map[string]struct {
+		cert *x509.Certificate
+		want bool
+	}{"ours": {ours, true}, "theirs": {theirs.cert, true}, "nobody's": {nobodys.cert, false}} {
+		err := trusted.VerifyConnection(tls.ConnectionState{PeerCertificates: []*x509.Certificate{try.cert}})
+		if (err == nil) != try.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
