@@ -16,6 +16,10 @@ import (
 	"time"
 )
 
+// patience bounds each start and each command of n8n, which take 5 to 15 s on a
+// machine that has nothing else to do.
+const patience = 5 * time.Minute
+
 // n8n is one instance, on the loopback address, with its data in a Postgres
 // database of its own.
 type n8n struct {
@@ -66,7 +70,7 @@ func (n *n8n) log() string { return filepath.Join(n.folder, "n8n.log") }
 // command runs n8n's command line, while n8n itself is stopped. It tells of some
 // faults in its output alone, so want has to be in it.
 func (n *n8n) command(ctx context.Context, want string, arguments ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, n.program.node, append([]string{n.program.script}, arguments...)...)
 	cmd.Dir, cmd.Env = n.folder, n.env
@@ -154,7 +158,7 @@ func (n *n8n) ready(ctx context.Context, path string) bool {
 
 // await returns once the webhook is registered, or is not any more.
 func (n *n8n) await(ctx context.Context, path string, registered bool) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for n.ready(ctx, path) != registered {
 		if err := n.alive(); err != nil {

@@ -166,7 +166,7 @@ func (s *story) whileDown(ctx context.Context) (string, error) {
 
 // startUp: n8n refuses, answers 200 with a text, then 404, and at last works.
 func (s *story) startUp(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := s.n8n.start(); err != nil {
 		return "", err
@@ -372,7 +372,7 @@ func (s *story) fail(ctx context.Context) (string, error) {
 
 // drain invokes the dispatcher as a schedule would until every event succeeded.
 func (s *story) drain(ctx context.Context) ([]attempt, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var all []attempt
 	for {
