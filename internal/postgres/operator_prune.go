@@ -52,13 +52,19 @@ func (s *Store) PruneStep(ctx context.Context, w operator.Walk, limit int, faile
 	if w.End == "" {
 		step = s.pruneKeys
 	}
+	if w.Most > 0 {
+		limit = min(limit, w.Most)
+	}
 	for {
 		next, n, err := step(ctx, w, limit, failed, dry)
-		// Payloads of many megabytes take their time to delete: fewer at once.
+		// Payloads of many megabytes take their time to delete: fewer at once, and
+		// then slowly more again.
 		if code(err) == "57014" && ctx.Err() == nil && limit > 1 {
 			limit = max(limit/10, 1)
+			w.Most = limit
 			continue
 		}
+		next.Most = 2 * w.Most
 		return next, n, s.explain(ctx, err)
 	}
 }

@@ -12,14 +12,10 @@ import (
 
 var _ operator.Store = (*Store)(nil)
 
-const (
-	// lookTimeout bounds a look of a person: it may read some ten thousand rows
-	// from a cold disk, and holds nobody up.
-	lookTimeout = 30 * time.Second
-	// changeTimeout bounds one statement that changes rows. It takes milliseconds,
-	// and others skip the rows that it has locked.
-	changeTimeout = 5 * time.Second
-)
+// lookTimeout bounds a look of a person: it may read some ten thousand rows from a
+// cold disk, and holds nobody up. What changes rows has the time of outcomes: it
+// takes milliseconds, and others skip the rows that it has locked.
+const lookTimeout = 30 * time.Second
 
 // askTable looks at the table: one statement, in one round trip. more are pairs
 // for the placeholders. A session that is of no more use was found out by the look
@@ -33,7 +29,7 @@ func (s *Store) askTable(ctx context.Context, sql string, more []string, args ..
 // change whose answer was lost cannot be told from one that somebody else made.
 // The error is one of pgx, for the caller to look at and to explain.
 func (s *Store) changeRows(ctx context.Context, sql string, more []string, args ...any) ([][]string, error) {
-	return s.sendOne(ctx, changeTimeout, sql, more, args...)
+	return s.sendOne(ctx, s.limits.record, sql, more, args...)
 }
 
 func (s *Store) sendOne(ctx context.Context, limit time.Duration, sql string, more []string, args ...any) ([][]string, error) {

@@ -186,7 +186,7 @@ func TestPlans(t *testing.T) {
 
 	f.exec("drop index outbox_events_dispatch_due, outbox_events_dispatch_undated, outbox_events_dispatch_lease")
 	f.exec(`insert into outbox_events (event_id, event_type, occurred_at, payload_json, delivery_status, attempts)
-		select gen_random_uuid(), 'order.placed', now() - n * interval '1 second', '` + payload + `', 'succeeded', 1 from generate_series(1, 300000) n`)
+		select lpad(to_hex(n), 32, '0')::uuid, 'order.placed', now() - n * interval '1 second', '` + payload + `', 'succeeded', 1 from generate_series(1, 300000) n`)
 	f.exec(`insert into outbox_events (event_id, event_type, occurred_at, payload_json, next_attempt_at)
 		select gen_random_uuid(), 'order.placed', now() - n * interval '1 second', '` + payload + `', now() + interval '1 hour' + n * interval '1 second' from generate_series(1, 50000) n`)
 	f.migrate()
