@@ -13,7 +13,7 @@ const (
 	maxLostLeases = 3
 )
 
-var policy = outbox.Policy{MaxAttempts: 3, BackoffCap: time.Hour}
+var policy = outbox.Policy{MaxAttempts: 4, BackoffCap: time.Hour}
 
 // event is a row as the model has it, and what happened to it so far.
 type event struct {

@@ -144,12 +144,12 @@ func (m *machine) unlock() {
 	m.events[i].locked = false
 }
 
-// pause is an operator who pauses the dispatcher, or lets it go on.
+// pause is an operator who pauses the dispatcher and lets it go on again. Nothing
+// is claimed in between.
 func (m *machine) pause() {
-	if !m.paused && !rapid.SampledFrom([]bool{true, false}).Draw(m.t, "really") {
-		m.t.Skip("not now")
-	}
-	m.setPaused(!m.paused)
+	m.setPaused(true)
+	m.take(m.worker(), cycle.Claim{Limit: 3, Reclaim: cycle.Reclaim{Limit: 1, MaxLostLeases: maxLostLeases}})
+	m.setPaused(false)
 }
 
 func (m *machine) setPaused(paused bool) {
@@ -165,7 +165,6 @@ func (m *machine) finish() {
 	if slices.ContainsFunc(m.events, func(e *event) bool { return e.locked }) {
 		m.unlock()
 	}
-	m.setPaused(false)
 	for _, w := range m.workers {
 		if rapid.Bool().Draw(m.t, "says what it knows") {
 			m.writeAll(w)
@@ -173,8 +172,8 @@ func (m *machine) finish() {
 		m.die(w)
 	}
 	m.look()
-	// Three attempts, each of which loses two leases at most.
-	const rounds = 12
+	// Four attempts, each of which loses two leases at most.
+	const rounds = 15
 	w := m.workers[0]
 	for range rounds {
 		left := false

@@ -118,8 +118,8 @@ var variants = []struct {
 	again int    // further POSTs that the worker knows nothing of
 	only  string // steps, where few walks come by the fault
 }{
-	{name: "FenceOnStatusAlone", rules: "fence", made: variant{record: each(`delivery_status = 'delivering'`)}},
-	{name: "RecordByIDAlone", rules: "fence", made: variant{record: each(`true`)}},
+	{name: "FenceOnStatusAlone", rules: "fence|final|attempts", made: variant{record: each(`delivery_status = 'delivering'`)}},
+	{name: "RecordByIDAlone", rules: "fence|final|attempts", made: variant{record: each(`true`)}},
 	{name: "FenceOnAttemptsAlone", rules: "fence", made: variant{record: func(v *variant, ctx context.Context, outcomes []outbox.Outcome) (fates []cycle.Fate, err error) {
 		for _, o := range outcomes {
 			one, err := each(fmt.Sprintf(`delivery_status = 'delivering' and attempts = %d`, o.Attempts))(v, ctx, []outbox.Outcome{o})
@@ -155,8 +155,8 @@ var variants = []struct {
 		}
 		return b, err
 	}}},
-	{name: "ReclaimByTheClockOfTheWorker", rules: "two live leases|lease", made: variant{take: reclaim(`next_attempt_at <= $1`, 0)}},
-	{name: "ReclaimWithoutALookAtTheDeadline", rules: "two live leases|lease", made: variant{take: reclaim(`$1::timestamptz is not null`, 0)}},
+	{name: "ReclaimByTheClockOfTheWorker", rules: "two live leases|lease|model", made: variant{take: reclaim(`next_attempt_at <= $1`, 0)}},
+	{name: "ReclaimWithoutALookAtTheDeadline", rules: "two live leases|lease|model", made: variant{take: reclaim(`$1::timestamptz is not null`, 0)}},
 	{name: "ReclaimThatCountsAnAttempt", rules: "attempts|model", made: variant{take: reclaim(`next_attempt_at <= clock_timestamp() and $1::timestamptz is not null`, 1)}},
 	{name: "ReleaseWithoutTheFence", rules: "fence", made: variant{release: func(v *variant, ctx context.Context, events []outbox.Event) ([]cycle.Fate, error) {
 		for _, e := range events {
@@ -227,6 +227,7 @@ func TestModelNotices(t *testing.T) {
 
 // attempt runs random walks until one finds a fault, and returns it.
 func attempt(t *testing.T, w *world, again int, only string) (found string) {
+	walks := 0
 	rec := &recorder{T: t}
 	ended := make(chan struct{})
 	go func() { // which rapid ends when it is through
@@ -235,6 +236,7 @@ func attempt(t *testing.T, w *world, again int, only string) (found string) {
 			if found != "" {
 				return // what follows would make the walk shorter, which nobody reads
 			}
+			walks++
 			m := newMachine(rt, w)
 			m.again, m.only, m.unlocked = again, only, true
 			defer func() { found = m.broken }()
@@ -242,6 +244,7 @@ func attempt(t *testing.T, w *world, again int, only string) (found string) {
 		})
 	}()
 	<-ended
+	t.Logf("%d walks", walks)
 	return found
 }
 

@@ -57,6 +57,7 @@ type Walk struct {
 	Before   Instant // rows that occurred before it are old
 	Position string  // of the store; empty: at the start
 	End      string  // of the store
+	Most     int     // rows a step could delete within its time; 0: as many as asked
 	Part     float64 // of the table that lies behind, 0 to 1
 	Done     bool
 }
