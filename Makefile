@@ -53,7 +53,7 @@ FUZZTIME ?= 1m
 fuzz: ## each fuzz target for a while (FUZZTIME=1m)
 	@set -e; for pkg in $$(go list ./internal/...); do \
 	  for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
-	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; done; done
+	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s $$pkg; done; done
 
 .PHONY: bench
 bench: ## this program beside the limits of HTTP and SQL, and beside River

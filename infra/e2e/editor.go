@@ -17,8 +17,8 @@ type editor struct {
 	cookie *http.Cookie
 }
 
-// Owner is the account that the editor is used with. The instance lives on
-// loopback for as long as this program.
+// The account that the editor is used with. Its n8n lives on loopback, for as long
+// as this program.
 const (
 	ownerEmail    = "owner@example.com"
 	ownerPassword = "Outbox-events-1"
