@@ -53,7 +53,7 @@ func aLockedTableIsAClearError(t *testing.T, f *fixture) {
 	altering := f.begin("lock table outbox_events in access exclusive mode")
 	for name, call := range calls {
 		err := call()
-		var known *Error
+		var known *DatabaseError
 		if !errors.As(err, &known) || !strings.Contains(known.Text, `outbox_events" is locked as a whole`) {
 			t.Errorf("%s: %v, want that the table is locked", name, err)
 		}
@@ -88,7 +88,7 @@ func aRoundTripIsBoundedAsAWhole(t *testing.T, f *fixture) {
 	before := f.image(1)
 
 	_, err := f.store.Take(t.Context(), ask(reclaiming(10)))
-	var known *Error
+	var known *DatabaseError
 	if !errors.As(err, &known) || !strings.Contains(known.Text, "time limit") {
 		t.Errorf("%v, want that a statement ran into its time limit", err)
 	}

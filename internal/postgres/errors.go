@@ -14,24 +14,24 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Error is a fault of the database in one sentence: what is wrong and what to
+// DatabaseError is a fault of the database in one sentence: what is wrong and what to
 // do. It never holds a password, and no value of a row.
-type Error struct {
+type DatabaseError struct {
 	Text string
 	Err  error // the cause, for errors.As; its own text may say more than is good to print
 }
 
-func (e *Error) Error() string { return "database: " + e.Text }
+func (e *DatabaseError) Error() string { return "database: " + e.Text }
 
-func (e *Error) Unwrap() error { return e.Err }
+func (e *DatabaseError) Unwrap() error { return e.Err }
 
-// explain makes an *Error of an error of pgx. Nil, an *Error, and what a secret
+// explain makes an *DatabaseError of an error of pgx. Nil, an *DatabaseError, and what a secret
 // says stay as they are.
 func (s *Store) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	var known *Error
+	var known *DatabaseError
 	if errors.As(err, &known) {
 		return known
 	}
@@ -39,7 +39,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	if errors.As(err, &setup) {
 		return setup.err
 	}
-	return &Error{Text: s.sentence(ctx, err), Err: err}
+	return &DatabaseError{Text: s.sentence(ctx, err), Err: err}
 }
 
 func (s *Store) sentence(ctx context.Context, err error) string {
@@ -138,7 +138,7 @@ func isSession(err error) bool {
 	if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return false
 	}
-	var known *Error
+	var known *DatabaseError
 	var setup *setupError
 	if errors.As(err, &known) && known.Err == nil || errors.As(err, &setup) {
 		return false

@@ -159,9 +159,9 @@ func (m *migration) find(ctx context.Context) (map[string]string, error) {
 		switch kind := row[7]; kind {
 		case "r": // an ordinary table
 		case "p":
-			return nil, &Error{Text: fmt.Sprintf("the table %s is partitioned, and an index cannot be built beside live traffic on it; the dispatcher needs an ordinary table", m.table)}
+			return nil, &DatabaseError{Text: fmt.Sprintf("the table %s is partitioned, and an index cannot be built beside live traffic on it; the dispatcher needs an ordinary table", m.table)}
 		default:
-			return nil, &Error{Text: fmt.Sprintf("%s is no table but a view or the like; the dispatcher needs the table itself", m.table)}
+			return nil, &DatabaseError{Text: fmt.Sprintf("%s is no table but a view or the like; the dispatcher needs the table itself", m.table)}
 		}
 	}
 	return found, nil
@@ -178,11 +178,11 @@ func (m *migration) columns(ctx context.Context, found map[string]string) error 
 		case !there:
 			missing = append(missing, c.name)
 		case !slices.Contains(c.types, typ):
-			return &Error{Text: wrongType(m.table, c, typ)}
+			return &DatabaseError{Text: wrongType(m.table, c, typ)}
 		}
 	}
 	if len(missing) > 0 {
-		return &Error{Text: fmt.Sprintf("the table %s lacks %s, which belong to its service: it is not the outbox table, or not whole yet", m.table, strings.Join(missing, ", "))}
+		return &DatabaseError{Text: fmt.Sprintf("the table %s lacks %s, which belong to its service: it is not the outbox table, or not whole yet", m.table, strings.Join(missing, ", "))}
 	}
 	if len(add) == 0 {
 		return nil

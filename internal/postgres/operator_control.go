@@ -54,7 +54,7 @@ func (s *Store) SetPause(ctx context.Context, p operator.PauseState) (operator.P
 		return operator.PauseState{}, err
 	}
 	if !shape.control {
-		return operator.PauseState{}, &Error{Text: fmt.Sprintf("the table %s, where a pause is kept, is not there; run `operator migrate`", ControlTable(s.table))}
+		return operator.PauseState{}, &DatabaseError{Text: fmt.Sprintf("the table %s, where a pause is kept, is not there; run `operator migrate`", ControlTable(s.table))}
 	}
 	rows, err := s.changeRows(ctx, pauseSQL, nil, p.Paused, p.Reason, p.ChangedBy)
 	if err != nil {

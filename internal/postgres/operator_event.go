@@ -50,7 +50,7 @@ func (s *Store) Event(ctx context.Context, id string) (operator.Detail, error) {
 	d.PayloadBytes, d.PayloadKind, d.Claimed = int64(r.integer(more[0])), more[1], more[3] == "true"
 	if more[2] != "" {
 		if err := json.Unmarshal([]byte(more[2]), &d.PayloadKeys); err != nil {
-			return d, &Error{Text: "the keys of the payload cannot be read", Err: err}
+			return d, &DatabaseError{Text: "the keys of the payload cannot be read", Err: err}
 		}
 	}
 	d.Before, d.Paused = r.integer(more[4]), more[5] == "true"

@@ -215,7 +215,7 @@ func (l *listing) page() operator.Page {
 // can look into.
 func aggregateError(err error) error {
 	if isData(err) {
-		return &Error{Text: "the payload of an event cannot be read as jsonb, so it cannot be told whether its aggregate fits; leave the aggregate out", Err: err}
+		return &DatabaseError{Text: "the payload of an event cannot be read as jsonb, so it cannot be told whether its aggregate fits; leave the aggregate out", Err: err}
 	}
 	return err
 }

@@ -34,7 +34,7 @@ func (s *Store) PruneStart(ctx context.Context, days int) (operator.Walk, error)
 		return operator.Walk{}, err
 	}
 	if len(rows) == 0 { // dropped since the look
-		return operator.Walk{}, &Error{Text: fmt.Sprintf("the table %s is not there", s.table)}
+		return operator.Walk{}, &DatabaseError{Text: fmt.Sprintf("the table %s is not there", s.table)}
 	}
 	var r textReader
 	w := operator.Walk{Before: r.instant(rows[0][0])}
@@ -97,7 +97,7 @@ func ctidOf(block int) string { return fmt.Sprintf("(%d,0)", block) }
 
 func splitCtid(ctid string, r *textReader) (block, offset int) {
 	if _, err := fmt.Sscanf(ctid, "(%d,%d)", &block, &offset); err != nil && r.err == nil {
-		r.err = &Error{Text: "a ctid from the database cannot be read"}
+		r.err = &DatabaseError{Text: "a ctid from the database cannot be read"}
 	}
 	return block, offset
 }

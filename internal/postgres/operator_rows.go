@@ -34,7 +34,7 @@ type textReader struct{ err error }
 func (r *textReader) instant(s string) operator.Instant {
 	m, err := parseTime(s)
 	if err != nil && r.err == nil {
-		r.err = &Error{Text: err.Error()}
+		r.err = &DatabaseError{Text: err.Error()}
 	}
 	return operator.Instant(m)
 }
@@ -51,7 +51,7 @@ func (r *textReader) optional(s string) *operator.Instant {
 func (r *textReader) integer(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil && r.err == nil {
-		r.err = &Error{Text: "a number from the database cannot be read"}
+		r.err = &DatabaseError{Text: "a number from the database cannot be read"}
 	}
 	return n
 }

@@ -95,7 +95,7 @@ func read(results pgx.BatchResults, row func([][]byte) error) error {
 	for rows.Next() {
 		if err := row(rows.RawValues()); err != nil {
 			// Not the session's fault: the same would come again.
-			return &Error{Text: "an answer cannot be read: " + err.Error()}
+			return &DatabaseError{Text: "an answer cannot be read: " + err.Error()}
 		}
 	}
 	return rows.Err()

@@ -19,9 +19,9 @@ const secretPassword = `p@ss/w:rd#1?x%41 '\` + "`\"é"
 // it should and nothing of the password.
 func checkSentence(t *testing.T, err error, wants ...string) {
 	t.Helper()
-	var known *Error
+	var known *DatabaseError
 	if !errors.As(err, &known) {
-		t.Errorf("%T %v, want an *Error", err, err)
+		t.Errorf("%T %v, want an *DatabaseError", err, err)
 		return
 	}
 	text := err.Error()

@@ -121,7 +121,7 @@ func (s *Store) lookAgain(ctx context.Context) (*shape, error) {
 // check names the first thing that is not as it has to be.
 func (s *Store) check(rows [][]string, found map[string]string, control config.Table) error {
 	if len(rows) == 0 {
-		return &Error{Text: fmt.Sprintf("the table %s is not there, or not on the search path of the role; set OUTBOX_TABLE, or make it with `operator migrate`", s.table)}
+		return &DatabaseError{Text: fmt.Sprintf("the table %s is not there, or not on the search path of the role; set OUTBOX_TABLE, or make it with `operator migrate`", s.table)}
 	}
 	var missing, added []string
 	for _, c := range columns {
@@ -132,20 +132,20 @@ func (s *Store) check(rows [][]string, found map[string]string, control config.T
 		case !there:
 			missing = append(missing, c.name)
 		case !slices.Contains(c.types, typ):
-			return &Error{Text: wrongType(s.table, c, typ)}
+			return &DatabaseError{Text: wrongType(s.table, c, typ)}
 		}
 	}
 	switch {
 	case len(missing) > 0:
-		return &Error{Text: fmt.Sprintf("the table %s lacks %s: it is not the outbox table, or its service has not made it yet", s.table, strings.Join(append(missing, added...), ", "))}
+		return &DatabaseError{Text: fmt.Sprintf("the table %s lacks %s: it is not the outbox table, or its service has not made it yet", s.table, strings.Join(append(missing, added...), ", "))}
 	case len(added) > 0:
-		return &Error{Text: fmt.Sprintf("the table %s lacks %s; run `operator migrate`", s.table, strings.Join(added, ", "))}
+		return &DatabaseError{Text: fmt.Sprintf("the table %s lacks %s; run `operator migrate`", s.table, strings.Join(added, ", "))}
 	case rows[0][2] != "true" || rows[0][3] != "true":
-		return &Error{Text: fmt.Sprintf("the role of the dispatcher may not SELECT and UPDATE %s; grant it both", s.table)}
+		return &DatabaseError{Text: fmt.Sprintf("the role of the dispatcher may not SELECT and UPDATE %s; grant it both", s.table)}
 	case rows[0][6] != "read committed":
-		return &Error{Text: fmt.Sprintf("the sessions of the dispatcher run at the isolation level %q, where rows that others change make it fail; use: alter role ... set default_transaction_isolation = 'read committed'", rows[0][6])}
+		return &DatabaseError{Text: fmt.Sprintf("the sessions of the dispatcher run at the isolation level %q, where rows that others change make it fail; use: alter role ... set default_transaction_isolation = 'read committed'", rows[0][6])}
 	case rows[0][4] == "true" && rows[0][5] != "true":
-		return &Error{Text: fmt.Sprintf("the role of the dispatcher may not SELECT %s, where a pause is kept; grant it", control)}
+		return &DatabaseError{Text: fmt.Sprintf("the role of the dispatcher may not SELECT %s, where a pause is kept; grant it", control)}
 	}
 	return nil
 }

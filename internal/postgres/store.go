@@ -49,7 +49,7 @@ const (
 )
 
 // Store is the outbox table behind a pool of sessions. It is safe for
-// concurrent use. Its errors are of type *Error: one sentence that says what is
+// concurrent use. Its errors are of type *DatabaseError: one sentence that says what is
 // wrong and what to do.
 type Store struct {
 	pool      *pgxpool.Pool

@@ -100,7 +100,7 @@ func regionOf(id, region string) string {
 // credentials.
 func IAMAuthToken(ctx context.Context, endpoint, region, user string) (string, error) {
 	if _, _, err := net.SplitHostPort(endpoint); err != nil {
-		return "", &Error{Text: "the endpoint must be host:port, as RDS gives them", Err: err}
+		return "", &SecretError{Text: "the endpoint must be host:port, as RDS gives them", Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()

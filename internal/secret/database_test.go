@@ -108,7 +108,7 @@ func TestIAMAuthToken(t *testing.T) {
 				t.Setenv(k, v)
 			}
 			_, err := IAMAuthToken(t.Context(), c.endpoint, "", "app")
-			var e *Error
+			var e *SecretError
 			if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "IAM token") {
 				t.Errorf("got %v, want a sentence with %q", err, c.want)
 			}

@@ -14,32 +14,32 @@ import (
 
 // Error says of one secret what is wrong and what to do. Its text holds nothing
 // of the value, and nothing of what AWS wrote but the error code.
-type Error struct {
+type SecretError struct {
 	Secret string // name or ARN; empty for an IAM token
 	Text   string
 	Err    error // what the SDK returned; nil if the secret itself is of no use
 }
 
-func (e *Error) Error() string {
+func (e *SecretError) Error() string {
 	if e.Secret == "" {
 		return "IAM token for RDS: " + e.Text
 	}
 	return fmt.Sprintf("secret %q: %s", e.Secret, e.Text)
 }
 
-func (e *Error) Unwrap() error { return e.Err }
+func (e *SecretError) Unwrap() error { return e.Err }
 
 // wrong is the error for a secret that was read and is of no use.
-func wrong(id, text string) error { return &Error{Secret: id, Text: text} }
+func wrong(id, text string) error { return &SecretError{Secret: id, Text: text} }
 
-// explain turns an error of the SDK into an *Error. An empty id stands for an IAM
+// explain turns an error of the SDK into an *SecretError. An empty id stands for an IAM
 // token.
 func explain(id string, err error) error {
-	var explained *Error
+	var explained *SecretError
 	if errors.As(err, &explained) {
 		return err
 	}
-	return &Error{Secret: id, Text: sentence(err), Err: err}
+	return &SecretError{Secret: id, Text: sentence(err), Err: err}
 }
 
 // network is what to do where Secrets Manager cannot be reached.

@@ -407,9 +407,9 @@ func given(body map[string]any) http.HandlerFunc {
 // in it, and nothing of what a server or the environment said in confidence.
 func wantSentence(t *testing.T, err error, words ...string) {
 	t.Helper()
-	var e *Error
+	var e *SecretError
 	if !errors.As(err, &e) {
-		t.Fatalf("got %v (%T), want an *Error", err, err)
+		t.Fatalf("got %v (%T), want an *SecretError", err, err)
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
