@@ -114,7 +114,7 @@ func TestLambdaErrorsHaveNames(t *testing.T) {
 	}
 	b.env["DATABASE_URL"] = "postgres://u:topsecret@127.0.0.1:1/db"
 	_, _, err = b.invoke(`{"action": "status"}`)
-	if _, ok := err.(*postgres.Error); !ok || strings.Contains(err.Error(), "topsecret") {
+	if _, ok := err.(*postgres.DatabaseError); !ok || strings.Contains(err.Error(), "topsecret") {
 		t.Errorf("%T: %v", err, err)
 	}
 }

@@ -14,49 +14,49 @@ func TestAccountFor(t *testing.T) {
 	done := row{ID: id, Type: "trip.created", Payload: data, Status: outbox.Succeeded, Attempts: 1, RunID: "5"}
 	worked := execution{ID: "5", Workflow: "plain", Status: "success", Event: event, Worked: true}
 	again := execution{ID: "6", Workflow: "plain", Status: "success", Event: event}
+	crashed := execution{ID: "5", Workflow: "plain", Status: "crashed"}
 	failed := execution{ID: "4", Workflow: "plain", Status: "success", Event: event, Failed: true}
 
-	for name, test := range map[string]struct {
+	type history struct {
+		row     row
+		ours    execution
+		others  []execution
+		doneBy  string
 		excuses []string
-		change  func(r *row, ours *execution, all *[]execution, doneBy *string)
-		used    int
-		fails   bool
+	}
+	for name, test := range map[string]struct {
+		change func(*history) // of an event that was delivered once
+		used   int            // excuses
+		fails  bool
 	}{
-		"DoneOnce":            {},
-		"NotSucceeded":        {fails: true, change: func(r *row, _ *execution, _ *[]execution, _ *string) { r.Status = outbox.Pending }},
-		"NamesAnother":        {fails: true, change: func(r *row, _ *execution, _ *[]execution, _ *string) { r.RunID = "6" }},
-		"NamesNone":           {fails: true, change: func(r *row, _ *execution, _ *[]execution, d *string) { r.RunID, *d = "", "" }},
-		"NoSuchExecution":     {fails: true, change: func(_ *row, ours *execution, _ *[]execution, _ *string) { *ours = execution{} }},
-		"AnotherWorkflow":     {fails: true, change: func(_ *row, ours *execution, _ *[]execution, _ *string) { ours.Workflow = "x" }},
-		"DidNotWork":          {fails: true, change: func(_ *row, ours *execution, _ *[]execution, _ *string) { ours.Worked = false }},
-		"AnotherEvent":        {fails: true, change: func(_ *row, ours *execution, _ *[]execution, _ *string) { ours.Event = map[string]any{} }},
-		"ArrivedAltered":      {fails: true, change: func(r *row, _ *execution, _ *[]execution, _ *string) { r.Payload = map[string]any{} }},
-		"Unexplained":         {fails: true, change: func(_ *row, _ *execution, all *[]execution, _ *string) { *all = append(*all, again) }},
-		"Explained":           {excuses: []string{sentByHand}, used: 1, change: func(_ *row, _ *execution, all *[]execution, _ *string) { *all = append(*all, again) }},
-		"ExplainedOnceOnly":   {excuses: []string{sentByHand}, fails: true, change: func(_ *row, _ *execution, all *[]execution, _ *string) { *all = append(*all, again, again) }},
-		"ExcuseNotNeeded":     {excuses: []string{killedN8N}},
-		"FailedBefore":        {excuses: []string{reportedFailure}, used: 1, change: func(_ *row, _ *execution, all *[]execution, _ *string) { *all = append(*all, failed) }},
-		"FailedWithoutExcuse": {excuses: []string{sentByHand}, fails: true, change: func(_ *row, _ *execution, all *[]execution, _ *string) { *all = append(*all, failed) }},
-		"WorkedTwice": {excuses: []string{sentByHand}, fails: true, change: func(_ *row, _ *execution, all *[]execution, _ *string) {
-			twice := again
-			twice.Worked = true
-			*all = append(*all, twice)
-		}},
-		"KilledAfterItsAnswer": {excuses: []string{killedN8N}, change: func(_ *row, ours *execution, all *[]execution, _ *string) {
-			*ours, *all = execution{ID: "5", Workflow: "plain", Status: "crashed"}, nil
-		}},
-		"CrashedByItself": {fails: true, change: func(_ *row, ours *execution, all *[]execution, _ *string) {
-			*ours, *all = execution{ID: "5", Workflow: "plain", Status: "crashed"}, nil
+		"DoneOnce":            {change: func(*history) {}},
+		"NotSucceeded":        {fails: true, change: func(h *history) { h.row.Status = outbox.Pending }},
+		"NamesAnother":        {fails: true, change: func(h *history) { h.row.RunID = "6" }},
+		"NamesNone":           {fails: true, change: func(h *history) { h.row.RunID, h.doneBy = "", "" }},
+		"NoSuchExecution":     {fails: true, change: func(h *history) { h.ours = execution{} }},
+		"AnotherWorkflow":     {fails: true, change: func(h *history) { h.ours.Workflow = "x" }},
+		"DidNotWork":          {fails: true, change: func(h *history) { h.ours.Worked = false }},
+		"AnotherEvent":        {fails: true, change: func(h *history) { h.ours.Event = map[string]any{} }},
+		"ArrivedAltered":      {fails: true, change: func(h *history) { h.row.Payload = map[string]any{} }},
+		"Unexplained":         {fails: true, change: func(h *history) { h.others = []execution{again} }},
+		"Explained":           {used: 1, change: func(h *history) { h.others, h.excuses = []execution{again}, []string{sentByHand} }},
+		"ExplainedOnceOnly":   {fails: true, change: func(h *history) { h.others, h.excuses = []execution{again, again}, []string{sentByHand} }},
+		"ExcuseNotNeeded":     {change: func(h *history) { h.excuses = []string{noAnswer} }},
+		"FailedBefore":        {used: 1, change: func(h *history) { h.others, h.excuses = []execution{failed}, []string{reportedFailure} }},
+		"FailedWithoutExcuse": {fails: true, change: func(h *history) { h.others, h.excuses = []execution{failed}, []string{sentByHand} }},
+		"WorkedTwice":         {fails: true, change: func(h *history) { h.others, h.excuses = []execution{worked}, []string{sentByHand} }},
+		"CrashedByItself":     {fails: true, change: func(h *history) { h.ours = crashed }},
+		"KilledAfterAnswer":   {change: func(h *history) { h.ours, h.excuses = crashed, []string{killedN8N} }},
+		"KilledBeforeAnswer": {used: 1, change: func(h *history) {
+			h.ours, h.others, h.excuses = crashed, []execution{again}, []string{noAnswer}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &story{stage: &stage{plain: workflow{ID: "plain"}}, excuses: map[string][]string{id: test.excuses}}
-			r, ours, all, doneBy := done, worked, []execution{worked}, "5"
-			if test.change != nil {
-				test.change(&r, &ours, &all, &doneBy)
-			}
-			used, err := s.accountFor(r, ours, all, doneBy)
+			h := history{row: done, ours: worked, doneBy: "5"}
+			test.change(&h)
+			s := &story{stage: &stage{plain: workflow{ID: "plain"}}, excuses: map[string][]string{id: h.excuses}}
+			used, err := s.accountFor(h.row, h.ours, h.others, h.doneBy)
 			if (err != nil) != test.fails || err == nil && len(used) != test.used {
 				t.Errorf("got %v and error %v, want %d excuses used and an error: %v", used, err, test.used, test.fails)
 			}

@@ -14,7 +14,6 @@ import (
 // table is the outbox, with this program in the place of the service that writes
 // events into it.
 type table struct {
-	url  string
 	conn *pgx.Conn
 	made int // events inserted so far
 }

@@ -176,9 +176,9 @@ func TestAnswersWithoutEnd(t *testing.T) {
 	t.Parallel()
 	withPlace(t, longLease, nil, func(p *place) {
 		must(t, p.insert(1, 20))
-		member := n8ntest.Gzip(make([]byte, 64<<20))
+		member := n8ntest.Gzip(make([]byte, 16<<20))
 		p.n8n.Script(eventID(3), n8ntest.Answer{Body: `{"ok":true,"pad":"` + strings.Repeat("a", 64<<10), Repeat: 1 << 30})
-		p.n8n.Script(eventID(5), n8ntest.Answer{Body: string(member), Repeat: 10 << 30 / (64 << 20), Header: map[string]string{"Content-Encoding": "gzip"}})
+		p.n8n.Script(eventID(5), n8ntest.Answer{Body: string(member), Repeat: 10 << 30 / (16 << 20), Header: map[string]string{"Content-Encoding": "gzip"}})
 		invoke(t, p.function, `{"dry_run":true}`)
 		before := p.function.PeakMemory()
 		if r := invoke(t, p.function, `{}`); r.Succeeded != 18 || r.Retried != 2 {

@@ -85,7 +85,20 @@ func (l *List) do(ctx context.Context, o *Operator) (any, error) {
 	if page.Events == nil {
 		page.Events = []Event{}
 	}
+	if strange := l.strange(); len(page.Events) == 0 && page.Note == "" && strange != "" {
+		page.Note = fmt.Sprintf("%s is no status of the dispatcher's; a slip of the keyboard?", strange)
+	}
 	return page, nil
+}
+
+// strange returns a status that somebody else must have made up, if there is one.
+func (l *List) strange() string {
+	for _, word := range l.statuses() {
+		if !Indexed(word) && word != string(outbox.Succeeded) {
+			return word
+		}
+	}
+	return ""
 }
 
 // statuses returns what to look through, each once.

@@ -66,6 +66,25 @@ func TestListSortsTheRestByID(t *testing.T) {
 	}
 }
 
+func TestListDoubtsAStatusThatNobodyHas(t *testing.T) {
+	t.Parallel()
+	note := func(status string, events ...Event) string {
+		got, err := (&Operator{Store: &pages{page: Page{Events: events}}}).Do(t.Context(), &List{Limit: 1, Status: Words{status}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.(Page).Note
+	}
+	if got := note("faild"); got != "faild is no status of the dispatcher's; a slip of the keyboard?" {
+		t.Error(got)
+	}
+	for _, got := range []string{note("failed"), note("parked"), note("succeeded"), note("paused", Event{})} {
+		if got != "" {
+			t.Error(got)
+		}
+	}
+}
+
 func FuzzCursor(f *testing.F) {
 	l := &List{Limit: 1}
 	f.Add(l.cursor(Mark{Key: "k", ID: someID}))

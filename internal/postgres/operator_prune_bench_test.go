@@ -1,25 +1,29 @@
 package postgres_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
 	"outbox-dispatcher/internal/cycle"
 	"outbox-dispatcher/internal/operator"
+	"outbox-dispatcher/internal/postgres"
 )
 
-// BenchmarkClaimBesideAPrune measures what a claim takes alone, and while a
-// million succeeded rows are deleted beside it:
+// BenchmarkClaimBesideAPrune measures what a claim takes while a million succeeded
+// rows are deleted beside it, and alone:
 //
 //	go test -run '^$' -bench ClaimBesideAPrune -benchtime 1x ./internal/postgres
 //
-// PRUNE_ROWS sets another number of rows; TEST_DATABASE_URL a server that writes
-// to its disk as a real one does, which the one of the tests does not.
+// The two take turns of some seconds, so that whatever else the machine does
+// weighs on both. PRUNE_ROWS sets another number of rows; TEST_DATABASE_URL a
+// server that writes to its disk as a real one does, which that of the tests does
+// not.
 func BenchmarkClaimBesideAPrune(b *testing.B) {
 	rows := 1_000_000
 	if n, err := strconv.Atoi(os.Getenv("PRUNE_ROWS")); err == nil {
@@ -34,38 +38,62 @@ func BenchmarkClaimBesideAPrune(b *testing.B) {
 		d.exec("vacuum analyze outbox_events")
 		d.exec("checkpoint")
 
-		measure(b, "alone", d.claimTimes(10*time.Second, nil))
-		var pruned atomic.Bool
-		var r operator.Pruned
-		took := make(chan time.Duration, 1)
+		gated := &gatedPruner{Store: d.store}
+		done := make(chan operator.Pruned, 1)
+		gated.gate.Lock()
 		go func() {
-			began := time.Now()
-			r = d.prune(operator.Prune{OlderThanDays: 30, Batch: 1000, Pause: operator.Duration(50 * time.Millisecond)})
-			pruned.Store(true)
-			took <- time.Since(began)
+			o := &operator.Operator{Store: gated, Audit: ignore}
+			r, err := o.Do(b.Context(), &operator.Prune{OlderThanDays: 30, Batch: 1000, Pause: operator.Duration(50 * time.Millisecond), Yes: true})
+			if err != nil {
+				b.Error(err)
+			}
+			done <- r.(operator.Pruned)
 		}()
-		measure(b, "beside", d.claimTimes(time.Hour, &pruned))
-		b.ReportMetric((<-took).Seconds(), "prune-s")
-		b.ReportMetric(float64(r.Deleted), "rows")
+		var alone, beside []time.Duration
+		var pruning time.Duration
+		for r := (operator.Pruned{}); r.Stopped == ""; {
+			alone = append(alone, d.claimTimes(2*time.Second)...)
+			gated.gate.Unlock()
+			began := time.Now()
+			beside = append(beside, d.claimTimes(4*time.Second)...)
+			gated.gate.Lock()
+			pruning += time.Since(began)
+			select {
+			case r = <-done:
+				b.ReportMetric(float64(r.Deleted), "rows")
+			default:
+			}
+		}
+		measure(b, "alone", alone)
+		measure(b, "beside", beside)
+		b.ReportMetric(pruning.Seconds(), "prune-s")
 	}
 }
 
-// claimTimes claims and releases, and returns what each claim took; until the time
-// is up, or done.
-func (d *desk) claimTimes(limit time.Duration, done *atomic.Bool) (times []time.Duration) {
-	s := d.open(d.url)
-	end := time.Now().Add(limit)
-	for time.Now().Before(end) && (done == nil || !done.Load()) {
+// gatedPruner takes a step only while its gate is open.
+type gatedPruner struct {
+	*postgres.Store
+	gate sync.Mutex
+}
+
+func (g *gatedPruner) PruneStep(ctx context.Context, w operator.Walk, limit int, failed, dry bool) (operator.Walk, int, error) {
+	g.gate.Lock()
+	defer g.gate.Unlock()
+	return g.Store.PruneStep(ctx, w, limit, failed, dry)
+}
+
+// claimTimes claims and releases for a while, and returns what each claim took.
+func (d *desk) claimTimes(limit time.Duration) (times []time.Duration) {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		began := time.Now()
-		batch, err := s.Take(d.t.Context(), cycle.Claim{Limit: 100, Bytes: 32 << 20, MaxBody: 15 << 20, Lease: time.Minute})
+		batch, err := d.store.Take(d.t.Context(), cycle.Claim{Limit: 100, Bytes: 32 << 20, MaxBody: 15 << 20, Lease: time.Minute})
 		times = append(times, time.Since(began))
 		if err != nil || len(batch.Events) != 100 {
 			d.t.Fatalf("claimed %d events: %v", len(batch.Events), err)
 		}
-		if _, err := s.Release(d.t.Context(), batch.Events); err != nil {
+		if _, err := d.store.Release(d.t.Context(), batch.Events); err != nil {
 			d.t.Fatal(err)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	return times
 }
