@@ -22,10 +22,7 @@ import (
 	"outbox-dispatcher/internal/postgres/postgrestest"
 )
 
-func TestMain(m *testing.M) {
-	defer lambdatest.Clean() // Main exits; only a panic comes by here
-	postgrestest.Main(m)
-}
+func TestMain(m *testing.M) { postgrestest.Main(m, lambdatest.Clean) }
 
 func migrated(ctx context.Context, url string) error {
 	s, err := postgres.Open(config.Database{URL: url, Table: config.Table{Name: "outbox_events"}}, &postgres.Connector{})

@@ -26,36 +26,25 @@ type cell struct {
 	fault  fault
 	moment moment
 
+	events  int               // inserted
 	result  lambdatest.Result // of the invocation that was struck
 	report  cycle.Report      // its report; empty if it died
 	open    map[string]bool   // events that n8n had got behind it, and whose row did not say so
 	fates   []fate            // at the end
 	verdict verdict
 	why     string // the duplicates were allowed
-	took    time.Duration
 
 	openAtStrike int // the same as len(open), in the middle of a stall
-}
-
-// events of the cell: where Postgres is gone while more should come, there are
-// fewer.
-func (c *cell) events() int {
-	if c.moment.asleep && c.fault.heal != nil && len(c.fates) == eventsOfCell/2 {
-		return eventsOfCell / 2
-	}
-	return eventsOfCell
 }
 
 func (c *cell) name() string { return c.fault.name + " / " + c.moment.name }
 
 // run plays the cell on an empty table.
 func (c *cell) run(server *throwaway.Server, bootstrap string) {
-	started := time.Now()
 	err := within(func(s *scope) error { return c.play(s, server, bootstrap) })
 	if err != nil {
 		c.verdict.problem("%v", err)
 	}
-	c.took = time.Since(started)
 }
 
 func (c *cell) play(s *scope, server *throwaway.Server, bootstrap string) error {
@@ -63,6 +52,12 @@ func (c *cell) play(s *scope, server *throwaway.Server, bootstrap string) error 
 	if err != nil {
 		return err
 	}
+	healed := c.fault.heal == nil
+	defer func() {
+		if !healed { // the next cell has the same Postgres
+			_ = c.fault.heal(p)
+		}
+	}()
 	strike := c.strikeAwake
 	if c.moment.asleep {
 		strike = c.strikeAsleep
@@ -72,7 +67,8 @@ func (c *cell) play(s *scope, server *throwaway.Server, bootstrap string) error 
 	}
 	p.n8n.OnPost(func(n8ntest.Post) {})
 	p.n8n.SetLatency(usualLatency)
-	if c.fault.heal != nil {
+	if !healed {
+		healed = true
 		if err := c.fault.heal(p); err != nil {
 			return err
 		}
@@ -86,9 +82,18 @@ func (c *cell) play(s *scope, server *throwaway.Server, bootstrap string) error 
 	return c.mend(p)
 }
 
+// insert inserts further events, up to the nth.
+func (c *cell) insert(p *place, n int) error {
+	err := p.insert(c.events+1, n)
+	if err == nil {
+		c.events = n
+	}
+	return err
+}
+
 // strikeAwake has the fault strike at the moment of one invocation.
 func (c *cell) strikeAwake(p *place) error {
-	if err := p.insert(1, eventsOfCell); err != nil {
+	if err := c.insert(p, eventsOfCell); err != nil {
 		return err
 	}
 	p.n8n.SetLatency(usualLatency)
@@ -105,7 +110,7 @@ func (c *cell) strikeAwake(p *place) error {
 
 // strikeAsleep has it strike between two invocations of a warm instance.
 func (c *cell) strikeAsleep(p *place) error {
-	if err := p.insert(1, eventsOfCell/2); err != nil {
+	if err := c.insert(p, eventsOfCell/2); err != nil {
 		return err
 	}
 	// A claim for each event goes on beside the outcomes, which makes two sessions.
@@ -116,7 +121,7 @@ func (c *cell) strikeAsleep(p *place) error {
 	c.fault.strike(p)
 	time.Sleep(freeze)
 	p.function.Thaw()
-	if err := p.insert(eventsOfCell/2+1, eventsOfCell); err != nil && c.fault.heal == nil {
+	if err := c.insert(p, eventsOfCell); err != nil && c.fault.heal == nil {
 		return err // where Postgres is gone, nothing comes
 	}
 	done := make(chan struct{})
@@ -239,7 +244,7 @@ func (c *cell) mend(p *place) error {
 		return err
 	}
 	found := c.verdict.problems
-	c.verdict = judge(c.fates, c.events(), lostIn(reports...))
+	c.verdict = judge(c.fates, c.events, lostIn(reports...))
 	c.verdict.problems = append(found, c.verdict.problems...)
 	for _, f := range c.fates {
 		if f.posts > 1 && !c.open[f.ID] && len(p.rivalsReports) == 0 {

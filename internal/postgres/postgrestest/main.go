@@ -21,13 +21,17 @@ import (
 )
 
 // Main runs the tests of a package and ends the process with their exit status,
-// once the server is closed. It belongs into TestMain.
-func Main(m *testing.M) {
+// once the server is closed and what is given as after was called. It belongs
+// into TestMain.
+func Main(m *testing.M, after ...func()) {
 	ignoreLibpq()
 	status := m.Run()
 	if err := shared.close(); err != nil {
 		fmt.Fprintf(os.Stderr, "postgrestest: %v\n", err)
 		status = max(status, 1)
+	}
+	for _, clean := range after {
+		clean()
 	}
 	os.Exit(status)
 }
