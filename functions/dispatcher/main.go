@@ -71,5 +71,5 @@ func limitMemory() {
 		mb = 256
 	}
 	debug.SetMemoryLimit(mb << 20 / 8 * 7)
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(300)
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -143,6 +142,3 @@ func (f *function) stop() {
 	_ = f.log.Close()
 	_ = os.Remove(f.log.Name())
 }
-
-// settings are environment variables as one text, for people.
-func settings(env []string) string { return strings.Join(env, " ") }

@@ -8,7 +8,7 @@
 //	go run . -linger    commit to acknowledgement, with and without lingering
 //	go run . -cold      start of the bootstrap and its first invocation
 //	go run . -pacing    the picture of the simulated outage
-//	go run . -all       all of it, about forty minutes
+//	go run . -all       all of it, about half an hour
 //
 // Everything runs on loopback: a throw-away Postgres with fsync on, a sink that
 // stands for n8n, the bootstrap as it is deployed under a runtime API. Results

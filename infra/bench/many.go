@@ -197,7 +197,7 @@ func writeMany(p *place, all []crew) error {
 		}
 		fmt.Fprintf(&b, "| %d ms | %d | %d | %d | %.0f | %.2f | %d | %s |\n", w.cell.ms, w.cell.inFlight, w.workers, w.done, rate, rate/one, w.duplicates, w.locks)
 	}
-	fmt.Fprintln(&b, "\nAt 0 ms the two cores are busy with one dispatcher, its Postgres and its sink: more of them share what there is.")
+	fmt.Fprintln(&b, "\nAt 0 ms the two cores are busy with one dispatcher, its Postgres and its sink: more of them share what there is. extend is the lock under which a table's file grows by a page; transactionid or tuple would be a wait for a row.")
 	fmt.Print(b.String())
 	return save("many.md", b.String())
 }

@@ -127,11 +127,6 @@ func (p *place) store(database string) (*postgres.Store, error) {
 	return postgres.Open(config.Database{URL: p.server.URL(database), Table: config.Table{Name: "outbox_events"}}, &postgres.Connector{})
 }
 
-// count asks for a number.
-func count(ctx context.Context, db *pgx.Conn, sql string) (n int, err error) {
-	return n, db.QueryRow(ctx, sql).Scan(&n)
-}
-
 // machine says what the figures were measured on.
 func (p *place) machine() string {
 	model := "unknown CPU"

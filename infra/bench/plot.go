@@ -1,7 +1,5 @@
 package main
 
-import "fmt"
-
 // ratioPlot draws how near ours and River come to the bare client: two bars a cell,
 // and a mark at what is to be reached.
 func ratioPlot(cells []cell, all runs) string {
@@ -39,9 +37,10 @@ func ratioPlot(cells []cell, all runs) string {
 	return s.end()
 }
 
-// bar draws one bar and says its share and rate behind it.
+// bar draws one bar; its share and rate stand in a column at the right, clear of
+// the marks.
 func bar(s *svg, x, y, full, height, share, rate float64, class string) {
 	length := full * min(share, 1.02)
 	s.rect(x, y, length, height, class)
-	s.text(x+length+6, y+height-3, "m", "start", "%s", fmt.Sprintf("%.0f %%, %.0f/s", 100*share, rate))
+	s.text(x+full+14, y+height-3, "m", "start", "%.0f %%, %.0f/s", 100*share, rate)
 }
