@@ -43,9 +43,9 @@ template: $(VENV)/done ## cfn-lint, sam validate, sam build, tests of the transl
 	SAM_CLI_TELEMETRY=0 $(VENV)/bin/sam build
 	$(VENV)/bin/pytest -q infra/tests
 
-$(VENV)/done: infra/requirements.txt
+$(VENV)/done: infra/requirements.txt infra/constraints.txt
 	python3 -m venv $(VENV)
-	$(VENV)/bin/pip install -q --disable-pip-version-check -r infra/requirements.txt
+	$(VENV)/bin/pip install -q --disable-pip-version-check -r infra/requirements.txt -c infra/constraints.txt
 	@touch $@
 
 .PHONY: fuzz
