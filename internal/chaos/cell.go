@@ -45,6 +45,7 @@ func (c *cell) run(server *throwaway.Server, bootstrap string) {
 	if err != nil {
 		c.verdict.problem("%v", err)
 	}
+	c.verdict.events = c.events
 }
 
 func (c *cell) play(s *scope, server *throwaway.Server, bootstrap string) error {
@@ -127,8 +128,8 @@ func (c *cell) strikeAsleep(p *place) error {
 	done := make(chan struct{})
 	close(done)
 	err := c.invoke(p, done, done)
-	if err == nil && c.fault.heal == nil && c.result.Took > awake {
-		err = fmt.Errorf("an instance that slept took %v to do its work", c.result.Took)
+	if c.fault.heal == nil && c.result.Took > awake {
+		c.verdict.problem("an instance that slept took %v to do its work", c.result.Took)
 	}
 	return err
 }
@@ -155,18 +156,18 @@ func (c *cell) invoke(p *place, begun, struck <-chan struct{}) error {
 	default:
 		return fmt.Errorf("the moment never came; the invocation ended with %+v", c.result)
 	}
-	var ended ending
+	ended := returns
 	switch {
 	case c.result.TimedOut:
 		ended = timesOut
 	case c.result.Died:
 		ended = dies
 	}
-	if ended != c.fault.ends {
-		return fmt.Errorf("the invocation ended with %+v", c.result)
-	}
-	if margin := left - c.result.Took; ended == returns && margin < 300*time.Millisecond {
-		return fmt.Errorf("the invocation returned %v before its deadline", margin)
+	switch margin := left - c.result.Took; {
+	case ended != c.fault.ends:
+		c.verdict.problem("the invocation ended with %+v", c.result)
+	case ended == returns && margin < 300*time.Millisecond: // half a second is promised
+		c.verdict.problem("the invocation returned %v before its deadline", margin)
 	}
 	if ended == returns {
 		return c.readReport(p.function, began)

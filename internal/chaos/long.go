@@ -80,7 +80,7 @@ func runLong(ctx context.Context, out io.Writer, bootstrap string, seed uint64, 
 // and frozen.
 func (r *longRun) invocation(n int) error {
 	more := 1 + r.random.IntN(20)
-	if n%24 == 12 { // a burst every now and then
+	if n%24 == 2 { // a burst every now and then; the first belongs to the warm-up
 		more = 300
 	}
 	if err := r.insert(r.events+1, r.events+more); err != nil {
