@@ -19,6 +19,9 @@ type Claim struct {
 	// Before, if not empty, leaves out what became due after that moment: the
 	// Now of the invocation's first batch.
 	Before string
+	// Uncounted leaves the counts of the backlog out, which cost as much as to claim
+	// fifty rows. What is delivered after a claim changes them anyway.
+	Uncounted bool
 }
 
 // Batch is what a claim returned.
@@ -32,7 +35,8 @@ type Batch struct {
 	CutByBytes  bool           // Claim.Bytes ended the batch
 	SuspectsDue bool           // suspects wait for a claim of their own
 	Paused      bool           // an operator paused the dispatcher; nothing was claimed
-	Backlog     Backlog        // after the claim
+	Backlog     Backlog        // after the claim, unless it was Uncounted
+	Counted     bool           // Backlog holds the counts
 }
 
 // feed hands out claimed events one by one and claims the next batch while the
@@ -115,7 +119,7 @@ func (f *feed) lowWater() int {
 // ask sends the claim of the next batch.
 func (f *feed) ask() {
 	c := f.r.claim()
-	c.Before = f.before
+	c.Before, c.Uncounted = f.before, f.before != ""
 	if f.reclaim {
 		c.Reclaim = Reclaim{Limit: f.r.Settings.ReclaimLimit, MaxLostLeases: f.r.Settings.MaxLostLeases}
 	}

@@ -54,8 +54,16 @@ func (r *run) look(ctx context.Context, reclaim bool) (Stopped, error) {
 // deliverAll sends the events of the feed, several at once, and returns when
 // each has an outcome that the recorder knows of, or was released.
 func (r *run) deliverAll(ctx context.Context, f *feed) (Stopped, error) {
+	type work struct {
+		e *outbox.Event
+		b *Batch
+	}
+	// A goroutine goes on with the next event, since a new one would first have to
+	// grow its stack. There are as many as were in flight at once.
+	idle := make(chan work)
 	var inFlight sync.WaitGroup
 	defer inFlight.Wait()
+	defer close(idle)
 	for {
 		e, batch, why, err := f.pop()
 		if e == nil {
@@ -69,7 +77,16 @@ func (r *run) deliverAll(ctx context.Context, f *feed) (Stopped, error) {
 			r.release(append([]outbox.Event{*e}, f.rest()...))
 			return why, nil
 		}
-		inFlight.Go(func() { r.deliver(ctx, e, batch) })
+		select {
+		case idle <- work{e, batch}:
+		default:
+			inFlight.Go(func() {
+				r.deliver(ctx, e, batch)
+				for w := range idle {
+					r.deliver(ctx, w.e, w.b)
+				}
+			})
+		}
 	}
 }
 
@@ -77,7 +94,7 @@ func (r *run) deliverAll(ctx context.Context, f *feed) (Stopped, error) {
 // claimed: what kills its worker then takes nothing else with it.
 func (r *run) deliverSuspects(ctx context.Context) (Stopped, error) {
 	c := r.claim()
-	c.Suspects, c.Limit = true, 1
+	c.Suspects, c.Limit, c.Uncounted = true, 1, true
 	for range r.Settings.ClaimLimit {
 		if r.recorder.flush(); ctx.Err() != nil || r.budget.left(time.Now()) <= r.budget.needed() {
 			return TimeUp, nil

@@ -34,7 +34,9 @@ func (t *tally) dryRun(due []DueEvent) {
 // took counts a batch. Its backlog figures are those of the report only if
 // nothing was claimed: what is delivered changes them.
 func (t *tally) took(b Batch) {
-	t.backlog(b.Backlog)
+	if b.Counted {
+		t.backlog(b.Backlog)
+	}
 	t.change(func(r *Report) {
 		r.Reclaimed += b.Reclaimed.Returned
 		r.LeaseLostFailed += b.Reclaimed.Failed

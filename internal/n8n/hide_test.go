@@ -20,7 +20,7 @@ import (
 // shown is all that people see of an answer.
 func shown(a outbox.Answer) string {
 	v := outbox.Judge(id(1), a)
-	return strings.Join([]string{a.Host, a.Fault, a.Excerpt, v.Text, v.RunID}, "\n")
+	return strings.Join([]string{a.Host, a.Fault, a.Excerpt(), v.Text, v.RunID}, "\n")
 }
 
 // secretURL is a URL with a secret in each of its parts.
@@ -98,8 +98,8 @@ func TestPostShowsNoSecretOfAnEcho(t *testing.T) {
 			s.Script(id(n), n8ntest.Answer{Status: []int{200, 403, 500}[n%3], Body: "You sent ~" + text + "~."})
 			a := w.Post(t.Context(), tok, envelope(n))
 			noSecret(t, a)
-			if a.Excerpt != "You sent ~[hidden]~." && a.Excerpt != `You sent ~"[hidden]"~.` {
-				t.Errorf("%s of %q, sent back as %q: %q", name, secret, text, a.Excerpt)
+			if a.Excerpt() != "You sent ~[hidden]~." && a.Excerpt() != `You sent ~"[hidden]"~.` {
+				t.Errorf("%s of %q, sent back as %q: %q", name, secret, text, a.Excerpt())
 			}
 		}
 	}
@@ -112,13 +112,13 @@ func TestPostHidesThePathThatN8nRepeats(t *testing.T) {
 	s.ScriptAll(n8ntest.Answer{Status: 404, Body: `{"code":404,"message":"The requested webhook \"POST 4f9c-hook\" is not registered.","hint":"/webhook/4f9c-hook"}`})
 	a := newWebhook(t, "http://"+s.Address()+"/webhook/4f9c-hook").Post(t.Context(), token, envelope(1))
 	want := `{"code":404,"message":"The requested webhook \"POST [hidden]\" is not registered.","hint":"[hidden]"}`
-	if a.Excerpt != want {
-		t.Errorf("got %s", a.Excerpt)
+	if a.Excerpt() != want {
+		t.Errorf("got %s", a.Excerpt())
 	}
 	// A path that says nothing hides nothing.
 	s.ScriptAll(n8ntest.Answer{Status: 404, Body: `Cannot POST / on rest api v1 of webhook`})
-	if a := newWebhook(t, "http://"+s.Address()+"/").Post(t.Context(), token, envelope(1)); a.Excerpt != `Cannot POST / on rest api v1 of webhook` {
-		t.Errorf("got %s", a.Excerpt)
+	if a := newWebhook(t, "http://"+s.Address()+"/").Post(t.Context(), token, envelope(1)); a.Excerpt() != `Cannot POST / on rest api v1 of webhook` {
+		t.Errorf("got %s", a.Excerpt())
 	}
 }
 
@@ -149,10 +149,10 @@ func TestPostShowsNoBeginningOfASecret(t *testing.T) {
 					s.Script(id(1), n8ntest.Answer{Status: 200, Body: body})
 					a := w.Post(t.Context(), token, envelope(1))
 					if p := piece(shown(a), token); p != "" {
-						t.Fatalf("%q is seen behind %d of %q, cut at %d: %q", p, end, filler, cut, a.Excerpt)
+						t.Fatalf("%q is seen behind %d of %q, cut at %d: %q", p, end, filler, cut, a.Excerpt())
 					}
 					if p := piece(shown(a), text); p != "" && text != token {
-						t.Fatalf("%q is seen behind %d of %q, cut at %d: %q", p, end, filler, cut, a.Excerpt)
+						t.Fatalf("%q is seen behind %d of %q, cut at %d: %q", p, end, filler, cut, a.Excerpt())
 					}
 				}
 			}
@@ -169,8 +169,8 @@ func TestPostShowsNoBeginningOfALongToken(t *testing.T) {
 	w := newWebhook(t, s.URL())
 	for n := range 100 {
 		s.Script(id(1), n8ntest.Answer{Status: 500, Body: strings.Repeat("~", n) + strings.Repeat(long, 20)})
-		if a := w.Post(t.Context(), long, envelope(1)); strings.Contains(a.Excerpt, "s3c") {
-			t.Fatalf("%d in front: %q", n, a.Excerpt)
+		if a := w.Post(t.Context(), long, envelope(1)); strings.Contains(a.Excerpt(), "s3c") {
+			t.Fatalf("%d in front: %q", n, a.Excerpt())
 		}
 	}
 }
@@ -193,8 +193,8 @@ func TestPostShowsTheStartOfAnAnswer(t *testing.T) {
 		{"WhiteSpaceWithoutEnd", strings.Repeat(" ", 20_000), "…"},
 	} {
 		s.Script(id(1), n8ntest.Answer{Status: 500, Body: c.body})
-		if a := w.Post(t.Context(), token, envelope(1)); a.Excerpt != c.want || !utf8.ValidString(a.Excerpt) {
-			t.Errorf("%s: %q, want %q", c.name, a.Excerpt, c.want)
+		if a := w.Post(t.Context(), token, envelope(1)); a.Excerpt() != c.want || !utf8.ValidString(a.Excerpt()) {
+			t.Errorf("%s: %q, want %q", c.name, a.Excerpt(), c.want)
 		}
 	}
 }

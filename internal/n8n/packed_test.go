@@ -109,7 +109,7 @@ func TestPostReadsAnErrorWhateverItsPacking(t *testing.T) {
 		{n8ntest.Answer{Status: 204, Header: map[string]string{"Content-Encoding": "deflate"}}, ""},
 	} {
 		s.Script(id(n), c.answer)
-		if a := w.Post(t.Context(), token, envelope(n)); a.HTTPStatus != c.answer.Status || a.Fault != "" || a.Excerpt != c.excerpt {
+		if a := w.Post(t.Context(), token, envelope(n)); a.HTTPStatus != c.answer.Status || a.Fault != "" || a.Excerpt() != c.excerpt {
 			t.Errorf("%d: %+v", n, a)
 		}
 	}

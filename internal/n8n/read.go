@@ -26,6 +26,9 @@ func read(res *http.Response, limit int64) ([]byte, error) {
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		return nil, nil // what follows is no body, and has no end and no timeout
 	}
+	if len(res.Header["Content-Encoding"]) == 0 {
+		return io.ReadAll(io.LimitReader(res.Body, limit))
+	}
 	wire := &source{reader: res.Body}
 	content := bufio.NewReader(wire)
 	if _, err := content.Peek(1); errors.Is(err, io.EOF) {

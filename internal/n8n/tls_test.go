@@ -73,7 +73,7 @@ func TestPostTellsThatTheServerWantsTLS(t *testing.T) {
 	t.Parallel()
 	s := n8ntest.NewTLS(t)
 	a := newWebhook(t, "http://"+s.Address()).Post(t.Context(), token, envelope(1))
-	if a.HTTPStatus != 400 || !strings.Contains(a.Excerpt, "HTTPS server") || s.Count() != 0 {
+	if a.HTTPStatus != 400 || !strings.Contains(a.Excerpt(), "HTTPS server") || s.Count() != 0 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -92,7 +92,7 @@ func TestPostTellsThatNobodyIsThere(t *testing.T) {
 			t.Parallel()
 			a := newWebhook(t, c.url).Post(t.Context(), token, envelope(1))
 			faulty(t, a, c.want)
-			if a.HTTPStatus != 0 || a.Excerpt != "" || a.Body != nil {
+			if a.HTTPStatus != 0 || a.Excerpt() != "" || a.Body != nil {
 				t.Errorf("%+v", a)
 			}
 		})

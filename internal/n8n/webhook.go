@@ -92,6 +92,7 @@ func (w *Webhook) CloseIdle() { w.transport.CloseIdleConnections() }
 // Post sends the body once and reads the answer, all within the timeout.
 func (w *Webhook) Post(ctx context.Context, token string, body []byte) (answer outbox.Answer) {
 	answer.Host = w.url.Host
+	answer.Excerpt = func() string { return w.hide.excerpt(answer.Body, token) }
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	var way progress
@@ -133,6 +134,5 @@ func (w *Webhook) Post(ctx context.Context, token string, body []byte) (answer o
 	} else if answer.Body, err = read(res, outbox.MaxAnswerBytes+1); err != nil {
 		answer.Fault = "the answer broke off: " + way.fault(ctx, err)
 	}
-	answer.Excerpt = w.hide.excerpt(answer.Body, token)
 	return answer
 }

@@ -192,7 +192,7 @@ func TestPostSendsTheTokenAsItIs(t *testing.T) {
 	}
 	// One that is no header value is a fault, sends nothing and shows nothing.
 	a := w.Post(t.Context(), "bad\r\nX-Evil: 1", envelope(9))
-	if a.Fault == "" || strings.Contains(a.Fault+a.Excerpt, "Evil") || s.PostsOf(id(9)) != 0 {
+	if a.Fault == "" || strings.Contains(a.Fault+a.Excerpt(), "Evil") || s.PostsOf(id(9)) != 0 {
 		t.Errorf("%+v, %d posts", a, s.PostsOf(id(9)))
 	}
 }

@@ -320,11 +320,18 @@ func plainly(body []byte) (runID string, ok bool) {
 
 // Whatever comes back, it is acknowledged exactly if it says so, and what is
 // recorded then is what Postgres stores.
+// plain is the text that our workflow answers with.
+func plain(run string) string {
+	return `{"ok":true,"event_id":"` + ours + `","result":{"execution_id":"` + run + `"}}`
+}
+
 func FuzzAcknowledgement(f *testing.F) {
 	for _, s := range []string{
 		good, "\ufeff" + good, good + good, " " + good + "\n", ack(`"\ud83d\ude00"`), ack(`"\ud800"`), ack(`"\\ud800"`), ack(`"a\u0000"`), ack(`"\u3000"`),
 		ack(`"7","execution_id":5`), with(`"ok":false`), with(`"n":1e400`), with(`"n":NaN`), `{"\u006fk":true,` + good[11:], "[" + good + "]", "null", "{", "", "<html>",
 		`{"ok":true,"event_id":"` + ours + `","result":"{}"}`, utf16be(good),
+		// The text that our workflow answers with, and what looks like it.
+		plain("7"), plain(""), plain(" "), plain(`a\u0000`), plain(`\`), plain(`","execution_id":"8`), plain(`é`), plain("7")[:80], plain("7") + "}",
 	} {
 		f.Add([]byte(s))
 	}

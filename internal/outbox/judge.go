@@ -12,7 +12,7 @@ type Answer struct {
 	HTTPStatus int           // 0: nothing came back
 	Body       []byte        // at most MaxAnswerBytes+1 bytes, unpacked
 	Fault      string        // what went wrong on the way, in words; empty if the answer was read whole
-	Excerpt    string        // a short piece of the body for people, free of secrets
+	Excerpt    func() string // a short piece of the body for people, free of secrets; nil: none. Asked for only where the answer is no acknowledgement
 	RetryAfter time.Duration // what a 429 or 503 asked for; 0 if nothing
 }
 
@@ -75,8 +75,11 @@ func says(a Answer, reason string) string {
 		s += " " + name
 	}
 	s += " from " + a.Host + ": " + reason
-	if a.Excerpt != "" {
-		s += ": " + a.Excerpt
+	if a.Excerpt == nil {
+		return s
+	}
+	if excerpt := a.Excerpt(); excerpt != "" {
+		s += ": " + excerpt
 	}
 	return s
 }

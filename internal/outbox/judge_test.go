@@ -13,7 +13,7 @@ import (
 func TestJudgeTellsTheStatus(t *testing.T) {
 	t.Parallel()
 	for status := 100; status <= 999; status++ {
-		v := outbox.Judge(ours, outbox.Answer{Host: "n8n.example", HTTPStatus: status, Body: []byte(good), Excerpt: "its answer"})
+		v := outbox.Judge(ours, outbox.Answer{Host: "n8n.example", HTTPStatus: status, Body: []byte(good), Excerpt: func() string { return "its answer" }})
 		if status >= 200 && status <= 299 {
 			if v.Code != "" || v.RunID != "run-1" || v.Signal != outbox.Healthy {
 				t.Errorf("HTTP %d with an acknowledgement: %+v", status, v)
@@ -79,9 +79,9 @@ func TestJudgeTellsInOneLine(t *testing.T) {
 	nasty := "a\x00b\r\nc\u2028d\u202ee\xff" + strings.Repeat("😀", 5000)
 	for _, a := range []outbox.Answer{
 		{Host: nasty, Fault: nasty},
-		{Host: nasty, HTTPStatus: 500, Excerpt: nasty},
-		{Host: nasty, HTTPStatus: 200, Fault: nasty, Excerpt: nasty},
-		{Host: nasty, HTTPStatus: 200, Body: []byte("<"), Excerpt: nasty},
+		{Host: nasty, HTTPStatus: 500, Excerpt: func() string { return nasty }},
+		{Host: nasty, HTTPStatus: 200, Fault: nasty, Excerpt: func() string { return nasty }},
+		{Host: nasty, HTTPStatus: 200, Body: []byte("<"), Excerpt: func() string { return nasty }},
 	} {
 		checkClean(t, outbox.Judge(ours, a).Text, outbox.MaxErrorRunes)
 	}

@@ -133,9 +133,13 @@ func (s *Store) take(ctx context.Context, c cycle.Claim, shape *shape, m mode) (
 	text := shape.replacer("{which}", which, "{order}", order, "{document}", m.document)
 	claimed := claimedRows{maxBody: c.MaxBody}
 	var facts backlogFacts
+	counted := cycle.BacklogCap
+	if c.Uncounted {
+		counted = 0
+	}
 	statements := []statement{
 		{sql: text.Replace(claimSQL), args: []any{c.Limit, c.Bytes, c.MaxBody, c.Lease.Seconds(), c.Before}, row: claimed.add},
-		{sql: text.Replace(backlogSQL), args: []any{cycle.BacklogCap}, row: facts.add},
+		{sql: text.Replace(backlogSQL), args: []any{counted}, row: facts.add},
 	}
 	if m.part {
 		statements = statements[:1]
@@ -164,6 +168,7 @@ func (s *Store) take(ctx context.Context, c cycle.Claim, shape *shape, m mode) (
 		batch.Events[i].Claim.Suspect = c.Suspects
 	}
 	batch.Backlog, batch.SuspectsDue, batch.Paused = facts.backlog, facts.suspects, facts.paused
+	batch.Counted = !c.Uncounted
 	batch.Now, batch.Clock = facts.now, facts.clock
 	batch.Drained = len(batch.Events) < c.Limit && !batch.CutByBytes
 	return batch, nil
