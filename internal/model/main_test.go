@@ -33,10 +33,10 @@ import (
 	"outbox-dispatcher/internal/postgres/postgrestest"
 )
 
-// defaults of rapid's flags here. Twelve checks of some fifty steps find each of
+// defaults of rapid's flags here. Ten checks of some fifty steps find each of
 // the broken stores several times over and take some ten seconds.
 var defaults = map[string]string{
-	"rapid.seed": "20250102", "rapid.checks": "12", "rapid.steps": "50",
+	"rapid.seed": "20250102", "rapid.checks": "10", "rapid.steps": "50",
 	"rapid.shrinktime": "15s", "rapid.nofailfile": "true",
 }
 

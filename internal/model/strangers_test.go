@@ -186,7 +186,8 @@ func (m *machine) finish() {
 			return
 		}
 		m.deliverAll(w, cycle.Claim{Limit: 100, Reclaim: cycle.Reclaim{Limit: 100, MaxLostLeases: maxLostLeases}})
-		for m.deliverAll(w, cycle.Claim{Limit: 1, Suspects: true}) {
+		for len(dueEvents(m.events, true, 1, m.now)) > 0 {
+			m.deliverAll(w, cycle.Claim{Limit: 1, Suspects: true})
 		}
 	}
 	for _, e := range m.events {
@@ -209,17 +210,14 @@ func (m *machine) hurry(e *event) {
 	}
 }
 
-// deliverAll is a cycle of a worker that nothing happens to. False: nothing was
-// due.
-func (m *machine) deliverAll(w *worker, c cycle.Claim) bool {
+// deliverAll is a cycle of a worker that nothing happens to.
+func (m *machine) deliverAll(w *worker, c cycle.Claim) {
 	m.t.Helper()
-	claimed := m.take(w, c)
-	for _, c := range claimed {
+	for _, c := range m.take(w, c) {
 		m.send(c, "acknowledged", 0)
 	}
 	m.writeAll(w)
 	m.look()
-	return len(claimed) > 0
 }
 
 // writeAll records what a worker holds, in groups that hold no event twice.

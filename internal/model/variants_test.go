@@ -233,14 +233,23 @@ func attempt(t *testing.T, w *world, again int, only string) (found string) {
 	go func() { // which rapid ends when it is through
 		defer close(ended)
 		rapid.Check(rec, func(rt *rapid.T) {
-			if found != "" {
-				return // what follows would make the walk shorter, which nobody reads
+			var m *machine
+			defer func() {
+				if m != nil {
+					found = m.broken
+				}
+			}()
+			// Ten walks a check, since some faults show in one of twenty only. None
+			// after a fault: it would make the walk shorter, which nobody reads.
+			for range 10 {
+				if found != "" {
+					return
+				}
+				walks++
+				m = newMachine(rt, w)
+				m.again, m.only, m.unlocked = again, only, true
+				m.walk()
 			}
-			walks++
-			m := newMachine(rt, w)
-			m.again, m.only, m.unlocked = again, only, true
-			defer func() { found = m.broken }()
-			m.walk()
 		})
 	}()
 	<-ended
