@@ -46,7 +46,8 @@ func (s *story) account(ctx context.Context) (string, error) {
 
 	var errs []error
 	explained := map[string]int{}
-	spare := 0 // excuses for unsaved executions
+	killed := 0 // executions that a row names and n8n did not save
+	spare := 0  // excuses for other unsaved executions
 	for _, r := range rows {
 		ours := byID[r.RunID]
 		others := slices.DeleteFunc(byEvent[r.ID], func(e execution) bool { return e.ID == ours.ID })
@@ -59,12 +60,11 @@ func (s *story) account(ctx context.Context) (string, error) {
 			explained[excuse]++
 		}
 		if ours.ID != "" && ours.eventID() == "" {
-			unsaved--
-			explained[killedN8N]++
+			killed++
 		}
 		spare += count(s.excuses[r.ID], noAnswer) - count(used, noAnswer)
 	}
-	if unsaved > spare {
+	if unsaved -= killed; unsaved > spare {
 		errs = append(errs, fmt.Errorf("n8n cannot tell what %d executions were, and %d POSTs got no answer", unsaved, spare))
 	}
 	explained[noAnswer] += unsaved
@@ -72,10 +72,13 @@ func (s *story) account(ctx context.Context) (string, error) {
 		errs = append(errs, fmt.Errorf("n8n ran events that the table does not have: %v", slices.Collect(maps.Keys(byEvent))))
 	}
 
-	text := fmt.Sprintf("%d executions for %d events", len(ran), len(rows))
+	text := fmt.Sprintf("%d executions: %d named by the rows", len(ran), len(rows))
+	if killed > 0 {
+		text += fmt.Sprintf(" (%d: %s)", killed, killedN8N)
+	}
 	for _, reason := range slices.Sorted(maps.Keys(explained)) {
 		if explained[reason] > 0 {
-			text += fmt.Sprintf("; %d: %s", explained[reason], reason)
+			text += fmt.Sprintf(", %d because %s", explained[reason], reason)
 		}
 	}
 	return text, errors.Join(errs...)

@@ -51,7 +51,12 @@ func run(ctx context.Context, short, serve bool, limit time.Duration) (err error
 		defer cancel()
 	}
 	s, err := newStage(ctx, p, serve)
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() {
+		if err != nil { // by what ended it, if it did not end by itself
+			err = errors.Join(context.Cause(ctx), err)
+		}
+		err = errors.Join(err, s.close())
+	}()
 	if err != nil {
 		return err
 	}
@@ -61,7 +66,7 @@ func run(ctx context.Context, short, serve bool, limit time.Duration) (err error
 		return nil
 	}
 	if err := (&story{stage: s, excuses: map[string][]string{}}).tell(ctx, short); err != nil {
-		return errors.Join(err, context.Cause(ctx), fmt.Errorf("the end of n8n's log:\n%s", tail(s.n8n.log())))
+		return errors.Join(err, fmt.Errorf("the end of n8n's log:\n%s", tail(s.n8n.log())))
 	}
 	return nil
 }

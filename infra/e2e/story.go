@@ -33,7 +33,7 @@ const (
 	noAnswer         = "no answer arrived"
 	killedN8N        = "n8n was killed before it saved what it had answered"
 	killedDispatcher = "the dispatcher was killed before it recorded the answer"
-	sentByHand       = "delivered again by hand"
+	sentByHand       = "somebody sent it again by hand"
 	reportedFailure  = "the workflow reported a failure"
 )
 
@@ -124,6 +124,9 @@ func (s *story) deliver(ctx context.Context) (string, error) {
 
 // killN8N: n8n dies while events are on their way.
 func (s *story) killN8N(ctx context.Context) (string, error) {
+	if err := settled(ctx, s.n8nData); err != nil { // what was answered before is no part of this
+		return "", err
+	}
 	before := s.outbox.made
 	if _, err := s.outbox.insert(ctx, 25); err != nil {
 		return "", err

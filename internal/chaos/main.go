@@ -63,7 +63,7 @@ func realMain() int {
 	flag.BoolVar(&o.long, "long", false, "the long run alone")
 	flag.BoolVar(&o.verbose, "v", false, "print the report of each invocation that was struck")
 	run := flag.String("run", "", "only cells whose \"fault / moment\" matches this `regexp`, and no long run")
-	flag.IntVar(&o.lanes, "lanes", 4, "cells at the same time")
+	flag.IntVar(&o.lanes, "lanes", 6, "cells at the same time; they wait more than they compute")
 	flag.Uint64Var(&o.seed, "seed", 20250102, "of the faults of the long run")
 	flag.DurationVar(&o.timeout, "timeout", 10*time.Minute, "for all of it")
 	flag.Parse()
