@@ -166,6 +166,16 @@ func (d *daemon) text() string {
 	return strings.Join(d.got, "\n")
 }
 
+// function is a bootstrap under a runtime API: that of the tests, or the emulator
+// that EMULATOR names (`make check` builds it).
+type function interface {
+	Invoke(event string, timeout time.Duration) lambdatest.Result
+	Freeze()
+	Thaw()
+	PeakMemory() int64
+	Output() string
+}
+
 // The function as it runs on AWS: secrets from Secrets Manager, the database over
 // TLS with a password that needs every kind of escape, traces to the daemon. It is
 // frozen between invocations while everything around it changes.
@@ -206,11 +216,18 @@ func TestOnAWS(t *testing.T) {
 	sm.put(tokenID, `{"token":"`+knownToken+`\n"}`)
 	sm.put(databaseID, login(knownPassword))
 	xray := newDaemon(t)
-	f := lambdatest.Start(t, p.path,
-		"N8N_WEBHOOK_URL="+strings.Replace(p.n8n.URL(), "/webhook/", "/webhook/"+knownPath+"/", 1), "N8N_TOKEN_SECRET_ID="+tokenID,
-		"DATABASE_SECRET_ID="+databaseID, "PGSSLMODE=verify-full", "PGSSLROOTCERT="+root,
+	env := []string{
+		"N8N_WEBHOOK_URL=" + strings.Replace(p.n8n.URL(), "/webhook/", "/webhook/"+knownPath+"/", 1), "N8N_TOKEN_SECRET_ID=" + tokenID,
+		"DATABASE_SECRET_ID=" + databaseID, "PGSSLMODE=verify-full", "PGSSLROOTCERT=" + root,
 		"N8N_HTTP_TIMEOUT_SECONDS=5", "N8N_DELIVERY_LEASE_SECONDS=60", "METRICS_STACK=test",
-		"AWS_ENDPOINT_URL="+sm.url, "AWS_XRAY_DAEMON_ADDRESS="+xray.address)
+		"AWS_ENDPOINT_URL=" + sm.url, "AWS_XRAY_DAEMON_ADDRESS=" + xray.address,
+	}
+	var f function
+	if emulator := os.Getenv("EMULATOR"); emulator != "" {
+		f = lambdatest.StartEmulator(t, emulator, p.path, 30*time.Second, env...)
+	} else {
+		f = lambdatest.Start(t, p.path, env...)
+	}
 
 	deliver := func(what string, events int) {
 		t.Helper()
@@ -286,6 +303,7 @@ func TestOnAWS(t *testing.T) {
 			}
 		}
 	}
+	t.Logf("peak memory: %d MB", f.PeakMemory()>>20)
 	if !strings.Contains(f.Output(), `"CloudWatchMetrics"`) || !strings.Contains(f.Output(), "1-5759e988-bd862e3fe1be46a994272793") {
 		t.Error("the output has no metrics, or no trace id")
 	}

@@ -1,4 +1,4 @@
-"""What `sam build` made, under a Lambda runtime API, with moto as Secrets Manager and a real Postgres over TLS."""
+"""What `sam build` made, under AWS's runtime emulator, with moto as Secrets Manager and a real Postgres over TLS."""
 import os, platform, re, shutil, socket, subprocess, sys, time, urllib.request
 from pathlib import Path
 
@@ -15,6 +15,12 @@ def bootstrap(tmp_path_factory):
     subprocess.run([BIN / "sam", "build", "DispatcherFunction", "--build-dir", out, "--parameter-overrides", f"Architecture={arch}"],
                    cwd=ROOT, env={**os.environ, "SAM_CLI_TELEMETRY": "0"}, check=True, capture_output=True)
     return out / "DispatcherFunction" / "bootstrap"
+
+
+@pytest.fixture(scope="module")
+def emulator():
+    run = subprocess.run(["go", "tool", "-n", "aws-lambda-rie"], cwd=ROOT / "infra" / "tools", check=True, capture_output=True, text=True)
+    return run.stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +41,9 @@ def secrets_manager():
     server.wait(10)
 
 
-def test_the_built_function_delivers_and_tells_no_secret(bootstrap, secrets_manager):
+def test_the_built_function_delivers_and_tells_no_secret(bootstrap, emulator, secrets_manager):
     assert shutil.which("go"), "the test itself is written in Go"
     run = subprocess.run(["go", "test", "-count=1", "-run", "^TestOnAWS$", "-v", "./functions/dispatcher"], cwd=ROOT, text=True, capture_output=True,
-                         env={**os.environ, "BOOTSTRAP": str(bootstrap), "SECRETS_MANAGER_URL": secrets_manager})
+                         env={**os.environ, "BOOTSTRAP": str(bootstrap), "EMULATOR": emulator, "SECRETS_MANAGER_URL": secrets_manager})
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
     assert re.search(r"--- PASS: TestOnAWS", run.stdout)

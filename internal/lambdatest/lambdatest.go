@@ -5,8 +5,8 @@
 //	f := lambdatest.Start(t, lambdatest.Build(t, "./functions/dispatcher"), env)
 //	r := f.Invoke(`{}`, 10*time.Second)
 //
-// The runtime emulator of AWS does the same job for `make run`; it drops the
-// trace id and cannot be told when a deadline is.
+// AWS's own runtime emulator is there too (StartEmulator): it is the real thing,
+// but it drops the trace id and cannot be told when a deadline is.
 package lambdatest
 
 import (
@@ -195,12 +195,8 @@ func (f *Function) ensure() chan struct{} {
 		}
 	}
 	cmd := exec.Command(f.bootstrap)
-	cmd.Env = append([]string{
-		"AWS_LAMBDA_RUNTIME_API=" + strings.TrimPrefix(f.api.URL, "http://"),
-		"AWS_LAMBDA_FUNCTION_NAME=test", "AWS_LAMBDA_LOG_FORMAT=JSON", "AWS_REGION=eu-central-1",
-		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "PATH=/usr/bin:/bin", "HOME=/tmp",
-		"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=256", "AWS_XRAY_CONTEXT_MISSING=IGNORE_ERROR",
-	}, f.env...)
+	cmd.Env = append(environment(), "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(f.api.URL, "http://"))
+	cmd.Env = append(cmd.Env, f.env...)
 	cmd.Stdout, cmd.Stderr = &f.out, &f.out
 	if err := cmd.Start(); err != nil {
 		f.t.Fatalf("starting the bootstrap: %v", err)
@@ -212,6 +208,15 @@ func (f *Function) ensure() chan struct{} {
 	}()
 	f.process, f.exited = cmd, exited
 	return exited
+}
+
+// environment is what Lambda sets for every function.
+func environment() []string {
+	return []string{
+		"AWS_LAMBDA_FUNCTION_NAME=test", "AWS_LAMBDA_LOG_FORMAT=JSON", "AWS_REGION=eu-central-1",
+		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "PATH=/usr/bin:/bin", "HOME=/tmp",
+		"AWS_LAMBDA_FUNCTION_MEMORY_SIZE=256", "AWS_XRAY_CONTEXT_MISSING=IGNORE_ERROR",
+	}
 }
 
 // Kill ends the process with SIGKILL and waits for its end. It may be called at
