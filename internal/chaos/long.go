@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -233,7 +235,11 @@ func (r *longRun) end(out io.Writer) (ok bool, err error) {
 		}
 	}
 	v := judge(fates, r.events, r.dropped())
-	fmt.Fprintf(out, "faults: %v\n", r.faults)
+	var faults []string
+	for _, name := range slices.Sorted(maps.Keys(r.faults)) {
+		faults = append(faults, fmt.Sprintf("%s (%d)", name, r.faults[name]))
+	}
+	fmt.Fprintf(out, "faults: %s\n", strings.Join(faults, ", "))
 	fmt.Fprintf(out, "events %d, lost %d, stuck %d, POSTs beyond the first %d, each of them after a failed attempt, a lost lease or a lost outcome\n", v.events, v.lost, v.stuck, v.duplicates)
 	for _, problem := range v.problems {
 		fmt.Fprintf(out, "    DOES NOT HOLD: %s\n", problem)
