@@ -25,6 +25,9 @@ var may = map[string][]string{
 	"internal/n8n":       {module + "internal/outbox", module + "internal/cycle"},
 	"internal/secret":    {module + "internal/outbox", module + "internal/cycle", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go", "golang.org/x/sync/singleflight"},
 	"internal/telemetry": {module + "internal/outbox", module + "internal/cycle", module + "internal/telemetry", "github.com/aws/aws-xray-sdk-go/v2", "github.com/aws/aws-lambda-go/lambdacontext"},
+
+	// Where two adapters meet, for both functions.
+	"internal/database": {module + "internal/config", module + "internal/postgres", module + "internal/secret"},
 }
 
 // forTests may be imported by tests alone: they stay out of what is deployed.

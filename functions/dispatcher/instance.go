@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"os"
-	"strconv"
 
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/cycle"
+	"outbox-dispatcher/internal/database"
 	"outbox-dispatcher/internal/n8n"
 	"outbox-dispatcher/internal/outbox"
-	"outbox-dispatcher/internal/postgres"
 	"outbox-dispatcher/internal/secret"
 	"outbox-dispatcher/internal/telemetry"
 )
@@ -56,7 +54,7 @@ func (i *instance) wire() error {
 		return err
 	}
 	reader := &secret.Reader{}
-	store, err := postgres.Open(s.Database, connector(s.Database, reader))
+	store, err := database.Open(s.Database, reader)
 	if err != nil {
 		return err
 	}
@@ -76,22 +74,4 @@ func (i *instance) wire() error {
 		Observer: i.telemetry, Pacer: cycle.NewPacer(),
 	}
 	return nil
-}
-
-// connector logs in to the database as the settings say.
-func connector(d config.Database, reader *secret.Reader) *postgres.Connector {
-	c := &postgres.Connector{}
-	if d.SecretID != "" {
-		db := secret.Database{Reader: reader, ID: d.SecretID}
-		c.Logins = func(ctx context.Context, fresh bool) (postgres.Login, error) {
-			l, err := db.Login(ctx, fresh)
-			return postgres.Login(l), err
-		}
-	}
-	if d.IAMAuth {
-		c.Passwords = func(ctx context.Context, host string, port uint16, user string) (string, error) {
-			return secret.IAMAuthToken(ctx, net.JoinHostPort(host, strconv.Itoa(int(port))), "", user)
-		}
-	}
-	return c
 }

@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -92,153 +88,6 @@ func TestACommandLineMeansWhatItsEventMeans(t *testing.T) {
 		want, err := operator.ParseRequest([]byte(c.event))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s means\n%+v\n%s means\n%+v, %v", c.args, got, c.event, want, err)
-		}
-	}
-}
-
-// commandLine finds the commands that a text names: "go run ./functions/operator
-// ..." where it stands, and `operator ...` in backquotes.
-var commandLine = regexp.MustCompile("(?m)go run \\./functions/operator([^\n`#|]*)|`operator ([^`\n]*)`")
-
-// payloads finds the events that the commands of the template send to the
-// function: what follows --payload, where the function is named shortly before.
-func payloads(text string) (events []string) {
-	for rest := text; ; {
-		before, after, ok := strings.Cut(rest, "--payload '")
-		if !ok {
-			return events
-		}
-		event, tail, _ := strings.Cut(after, "'")
-		if strings.Contains(before[max(len(before)-200, 0):], "OperatorFunction") {
-			events = append(events, event)
-		}
-		rest = tail
-	}
-}
-
-var word = regexp.MustCompile(`"([^"]*)"|'([^']*)'|\S+`)
-
-// words splits a command line as a shell does, as far as documents need it.
-func words(line string) (words []string) {
-	for _, m := range word.FindAllStringSubmatch(line, -1) {
-		switch {
-		case m[1] != "":
-			words = append(words, m[1])
-		case m[2] != "":
-			words = append(words, m[2])
-		default:
-			words = append(words, m[0])
-		}
-	}
-	return words
-}
-
-// Every command that a runbook, the README, the template or a message of the
-// program names is one that exists, with these flags and values.
-func TestCommandsThatDocumentsNameExist(t *testing.T) {
-	t.Parallel()
-	var files []string
-	for _, pattern := range []string{"../../README.md", "../../infra/runbooks/*.md", "../../template.yaml", "../../infra/*.yaml", "../../infra/*.sql",
-		"../../internal/*/*.go", "../../internal/operator/*/*.go", "../../functions/*/*.go"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, found...)
-	}
-	commands, runbooks := 0, map[string]bool{}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, line := range commandsIn(string(text)) {
-			commands++
-			if strings.Contains(file, "runbooks") {
-				runbooks[filepath.Base(file)] = true
-			}
-			checkLine(t, file, line)
-		}
-		for _, event := range payloads(string(text)) {
-			commands++
-			if _, err := operator.ParseRequest([]byte(event)); err != nil {
-				t.Errorf("%s names %s: %v", file, event, err)
-			}
-		}
-	}
-	if all, _ := filepath.Glob("../../infra/runbooks/*.md"); len(runbooks) != len(all) {
-		t.Errorf("of %d runbooks only %d end in a command: %v", len(all), len(runbooks), runbooks)
-	}
-	if commands < 15 {
-		t.Errorf("only %d commands were found", commands)
-	}
-}
-
-// commandsIn lists the command lines of a text, without the name of the program.
-func commandsIn(text string) (lines []string) {
-	for source := range strings.Lines(text) {
-		if !strings.Contains(source, "operator ") { // most lines; a pattern is slow
-			continue
-		}
-		for _, m := range commandLine.FindAllStringSubmatch(source, -1) {
-			line, _, _ := strings.Cut(strings.TrimSpace(m[1]+m[2]), "  ") // what follows explains it
-			if line = strings.TrimRight(line, ".,;:)\\ "); line != "" && !strings.HasPrefix(line, "-- ") {
-				lines = append(lines, line)
-			}
-		}
-	}
-	return lines
-}
-
-// placeholder stands for an id in a document.
-var placeholder = regexp.MustCompile(`^(ID|\$[A-Z_]+|<.*>|\[ID.*\])$`)
-
-func checkLine(t *testing.T, file, line string) {
-	t.Helper()
-	args := words(line)
-	for i, a := range args {
-		if placeholder.MatchString(a) {
-			args[i] = "00000000-0000-4000-8000-000000000001"
-		}
-	}
-	switch args[0] {
-	case "--help", "help", "completion":
-		return
-	}
-	if _, err := parse(args); err != nil {
-		t.Errorf("%s names `operator %s`: %v", file, line, err)
-	}
-}
-
-// Each event for the console is one that the function takes.
-func TestEventsOfTheOperatorAreTaken(t *testing.T) {
-	t.Parallel()
-	files, _ := filepath.Glob("../../infra/events/operator-*.json")
-	if len(files) == 0 {
-		t.Fatal("there are no events")
-	}
-	actions := map[string]bool{}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := operator.ParseRequest(text)
-		if err != nil {
-			t.Errorf("%s: %v", filepath.Base(file), err)
-			continue
-		}
-		actions[r.Action()] = true
-		if !json.Valid(text) {
-			t.Errorf("%s is no JSON", file)
-		}
-	}
-	for _, a := range operator.Actions() {
-		if !actions[a] {
-			t.Errorf("no event shows %s", a)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 func (t *terminal) doctorCommand() *cobra.Command {
 	r := operator.New("doctor").(*operator.Doctor)
 	c := &cobra.Command{
-		Use: "doctor", GroupID: "look", Args: cobra.NoArgs,
+		Use: "doctor", GroupID: "look", Args: noArguments,
 		Short: "Check everything that has to work, in order",
 		Long: `Checks everything that has to work, in the order in which it depends on each
 other, and says of each fault what mends it. It changes nothing and runs nothing:

@@ -10,7 +10,7 @@ import (
 
 func (t *terminal) migrate() *cobra.Command {
 	c := &cobra.Command{
-		Use: "migrate", GroupID: "keep", Args: cobra.NoArgs,
+		Use: "migrate", GroupID: "keep", Args: noArguments,
 		Short: "Bring the table to what the dispatcher needs, beside live traffic",
 		Long: `Makes the table where there is none, adds missing columns, makes the table that
 keeps a pause, drops invalid indexes of ours and builds missing ones. It looks at
@@ -30,7 +30,7 @@ table and a direct connection, not a transaction pooler.`,
 func (t *terminal) prune() *cobra.Command {
 	r := operator.New("prune").(*operator.Prune)
 	c := &cobra.Command{
-		Use: "prune", GroupID: "keep", Args: cobra.NoArgs,
+		Use: "prune", GroupID: "keep", Args: noArguments,
 		Short: "Delete succeeded events older than some days, in small batches",
 		Long: `Deletes succeeded events that occurred so many days ago, at least 7. Age is that of
 occurred_at: the table does not know when an event was done. Failed events stay,

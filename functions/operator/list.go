@@ -14,11 +14,11 @@ import (
 func (t *terminal) list() *cobra.Command {
 	r := operator.New("list").(*operator.List)
 	c := &cobra.Command{
-		Use: "list", GroupID: "look", Args: cobra.NoArgs,
+		Use: "list", GroupID: "look", Args: noArguments,
 		Short: "List events, by status, code, type, aggregate, age and error text",
 		Long: `Lists events: without --status those that are pending, delivering or failed.
---status takes values of delivery_status and states (` + strings.Join(operator.States, ", ") + `),
-separated by commas.
+--status takes values of delivery_status, and states, separated by commas:
+` + strings.Join(operator.States, ", ") + `.
 
 A list is read page by page: the cursor behind it asks for the next page, with
 the same flags. Events that do not change meanwhile come exactly once.`,
@@ -46,7 +46,7 @@ func printList(p *page, l operator.Page) {
 		for _, e := range l.Events {
 			rows = append(rows, []cell{
 				{text: e.ID}, clean(e.Type), stateCell(e), {text: when(e, l.Now)}, {text: strconv.Itoa(e.Attempts)},
-				{text: seconds(e.AgeSeconds)}, clean(e.Code), clean(e.Error),
+				{text: age(e, l.Now)}, clean(e.Code), clean(e.Error),
 			})
 		}
 		p.table([]string{"EVENT", "TYPE", "STATE", "WHEN", "ATTEMPTS", "AGE", "CODE", "LAST ERROR"}, rows)
@@ -72,16 +72,33 @@ func stateCell(e operator.Event) cell {
 	return c
 }
 
+// age of an event; one that is dated in the future has none.
+func age(e operator.Event, now operator.Instant) string {
+	if since := now.Since(e.OccurredAt); since >= 0 {
+		return operator.Span(since)
+	}
+	return "dated ahead"
+}
+
+// waits tells for how long a pending event has been due, or when it will be.
+func waits(e operator.Event, now operator.Instant) string {
+	late := now.Since(e.DueAt())
+	switch {
+	case late >= 0:
+		return "for " + operator.Span(late)
+	case e.NextAttemptAt != nil:
+		return "in " + operator.Span(late)
+	}
+	return "now" // never tried, and dated in the future
+}
+
 // when tells what next_attempt_at means for the event.
 func when(e operator.Event, now operator.Instant) string {
 	switch e.State {
-	case operator.Due, operator.Later, operator.Suspect:
-		if late := now.Since(e.DueAt()); late >= 0 {
-			return "for " + operator.Span(late)
-		} else if e.NextAttemptAt != nil {
-			return "in " + operator.Span(late)
-		}
-		return "now"
+	case operator.Suspect: // the state does not say that it is due
+		return "due " + waits(e, now)
+	case operator.Due, operator.Later:
+		return waits(e, now)
 	case operator.Leased:
 		return "for another " + operator.Span(e.NextAttemptAt.Since(now))
 	case operator.Expired:

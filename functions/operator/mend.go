@@ -28,6 +28,9 @@ The Python thread does not know attempts_base: it gives a replayed event one try
 			"operator replay --code connectionError --newer-than 6h --limit 10000 --rate 5 --yes"),
 	}
 	choiceFlags(c, &r.Choice, "failed")
+	// Members of every choice, but of no use where all that can be chosen is failed.
+	_ = c.Flags().MarkHidden("status")
+	_ = c.Flags().MarkHidden("due-for")
 	c.Flags().IntVar(&r.Limit, "limit", r.Limit, "events at most")
 	c.Flags().Float64Var(&r.Rate, "rate", r.Rate, "events that become due a second")
 	askFlags(c.Flags(), &r.DryRun, &r.Yes)
@@ -74,7 +77,14 @@ func printChanged(p *page, d operator.Changed, done string) {
 	if d.DryRun {
 		done = "to be " + done
 	}
-	p.line("%s: %s of %s%s", done, thousands(d.Changed), least, events(d.Matched))
+	switch {
+	case d.Matched > 0:
+		p.line("%s: %s of %s%s", done, thousands(d.Changed), least, events(d.Matched))
+	case len(d.Skipped) == 0:
+		p.line("no event fits: nothing is %s", done)
+	default:
+		p.line("nothing is %s", done)
+	}
 	if d.Passed > 0 {
 		p.line("passed over: %s that had changed meanwhile, or were locked", events(d.Passed))
 	}
@@ -109,9 +119,16 @@ dropped and n8n gets the event twice.`,
 	c.Flags().IntVar(&r.Limit, "limit", r.Limit, "leases at most")
 	c.Flags().BoolVarP(&r.Yes, "yes", "y", false, "do not ask before more than one event is changed")
 	return command(t, c, r, func(p *page, d operator.Reclaimed) {
-		p.line("%s pending again", was(d.Pending))
+		switch {
+		case d.Pending > 0:
+			p.line("%s pending again", was(d.Pending))
+		case len(d.Skipped) > 0:
+			p.line("nothing is reclaimed")
+		case d.Failed == 0:
+			p.line("no lease had run out: nothing was done")
+		}
 		if d.Failed > 0 {
-			p.line("%s failed: they lost too many leases in a row", was(d.Failed))
+			p.line("%s failed, for too many leases lost in a row", was(d.Failed))
 		}
 		for _, s := range d.Skipped {
 			p.line("%s  %s %s", p.paint(yellow, "skipped"), s.ID, outbox.Clean(s.Reason))
@@ -129,7 +146,7 @@ func was(n int) string {
 func (t *terminal) pause() *cobra.Command {
 	r := operator.New("pause").(*operator.Pause)
 	c := &cobra.Command{
-		Use: "pause", GroupID: "mend", Args: cobra.NoArgs,
+		Use: "pause", GroupID: "mend", Args: noArguments,
 		Short: "Stop sending at once, without a deploy",
 		Long: `Lets the dispatcher claim nothing any more, from its next round trip to the
 database on. What it is just sending is finished and recorded. It stays so, over
@@ -143,7 +160,7 @@ cold starts and deploys, until: operator resume.`,
 func (t *terminal) resume() *cobra.Command {
 	r := operator.New("resume").(*operator.Resume)
 	c := &cobra.Command{
-		Use: "resume", GroupID: "mend", Args: cobra.NoArgs,
+		Use: "resume", GroupID: "mend", Args: noArguments,
 		Short:   "End a pause: the next invocation sends again",
 		Example: examples("operator resume"),
 	}
@@ -152,18 +169,26 @@ func (t *terminal) resume() *cobra.Command {
 }
 
 func printPause(p *page, d operator.PauseChange) {
-	now, already := "the dispatcher runs", "it was not paused"
+	now, before := "the dispatcher runs", "it was not paused"
 	if d.Paused {
-		now, already = p.paint(yellow, "the dispatcher is paused"), "it was paused already"
+		now = p.paint(yellow, "the dispatcher is paused")
 	}
-	if d.Before.Paused == d.Paused {
-		now += " (" + already + ")"
-	}
-	if b := d.Before; b.Paused && b.ChangedAt != nil {
-		now += fmt.Sprintf("; paused at %s by %s", b.ChangedAt, outbox.Clean(b.ChangedBy))
-		if b.Reason != "" {
-			now += ": " + outbox.Clean(b.Reason)
+	if b := d.Before; b.Paused {
+		before = "it was paused"
+		if d.Paused {
+			before += " already"
 		}
+		if b.ChangedAt != nil {
+			before += fmt.Sprintf(", since %s by %s", b.ChangedAt, outbox.Clean(b.ChangedBy))
+		}
+		if b.Reason != "" {
+			before += ": " + outbox.Clean(b.Reason)
+		}
+	} else if d.Paused {
+		before = ""
 	}
 	p.line("%s", now)
+	if before != "" {
+		p.line("%s", before)
+	}
 }

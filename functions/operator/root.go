@@ -24,7 +24,8 @@ line, "audit": who, when, what.
 
 Exit status: 0 done; 1 it could not be done, or not all of it; 2 the command
 cannot be meant so, or was not confirmed, and nothing was done; 3 doctor found
-faults.`
+faults. "go run" makes a 1 of each that is not 0: for scripts, build it first,
+go build ./functions/operator.`
 
 // root is the command line. It is made anew for each run: requests are filled in
 // by its flags.
@@ -36,8 +37,10 @@ func (t *terminal) root() *cobra.Command {
 		Example:       "  operator status\n  operator list --status failed\n  operator replay --code connectionError --dry-run",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:          knownCommand,
+
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(t.in)
 	root.SetOut(t.out)
@@ -54,6 +57,25 @@ func (t *terminal) root() *cobra.Command {
 	root.SetHelpCommandGroupID("keep")
 	root.SetCompletionCommandGroupID("keep")
 	return root
+}
+
+// knownCommand refuses what is no command, and guesses which one was meant.
+func knownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
+	}
+	return fmt.Errorf("unknown command %q", args[0])
+}
+
+// noArguments refuses arguments.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes flags alone, not %q", c.Name(), args[0])
+	}
+	return nil
 }
 
 // filterFlags adds the flags of a filter.

@@ -43,12 +43,15 @@ func printEvent(p *page, d operator.Detail) {
 		status = p.paint(state.style, status)
 	}
 	field("status", status)
-	field("occurred_at", fmt.Sprintf("%s (%s ago)", d.OccurredAt, seconds(d.AgeSeconds)))
+	field("occurred_at", fmt.Sprintf("%s (%s)", d.OccurredAt, operator.Ago(d.Now.Since(d.OccurredAt))))
 	if d.NextAttemptAt != nil {
 		field("next_attempt_at", d.NextAttemptAt.String())
 	}
 	attempts := strconv.Itoa(d.Attempts)
-	if d.AttemptsBase > 0 {
+	switch {
+	case d.AttemptsBase > 0 && d.AttemptsBase == d.Attempts:
+		attempts += ", all of them before the last replay"
+	case d.AttemptsBase > 0:
 		attempts += fmt.Sprintf(", %d of them before the last replay", d.AttemptsBase)
 	}
 	field("attempts", attempts)

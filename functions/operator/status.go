@@ -13,11 +13,11 @@ import (
 
 func (t *terminal) status() *cobra.Command {
 	return command(t, &cobra.Command{
-		Use: "status", GroupID: "look", Args: cobra.NoArgs,
+		Use: "status", GroupID: "look", Args: noArguments,
 		Short: "What waits, what failed, and whether it is paused",
-		Long: `Counts the events by where they stand. It reads the partial indexes alone, so it
-costs the same however many events are done; in a large table the succeeded ones
-are an estimate.`,
+		Long: `Counts the events by where they stand, each up to 10,000: "10,000+" means that
+there are more. So it costs the same however many events are done, or wait. In a
+large table the succeeded ones are an estimate.`,
 		Example: examples("operator status", "operator status --json"),
 	}, operator.New("status"), printStatus)
 }
@@ -41,9 +41,9 @@ func printStatus(p *page, o operator.Overview) {
 	}
 	p.line("")
 	rows := [][]cell{
-		{{text: "pending"}, number(o.Statuses["pending"]), {text: pendingNote(o)}},
-		{{text: "delivering"}, number(o.Statuses["delivering"]), {text: note(o.Leased, "under a live lease", o.Expired, "expired", o.Parked, "parked")}},
-		{{text: "failed", style: worry(o.Statuses["failed"], red)}, number(o.Statuses["failed"]), {text: failedNote(o.FailedBy)}},
+		{{text: "pending"}, whole(o, "pending"), {text: pendingNote(o)}},
+		{{text: "delivering"}, whole(o, "delivering"), {text: note(o, part{o.Leased, "leased", "under a live lease"}, part{o.Expired, "expired", "expired"}, part{o.Parked, "parked", "parked"})}},
+		{{text: "failed", style: worry(o.Statuses["failed"], red)}, whole(o, "failed"), {text: failedNote(o.FailedBy)}},
 	}
 	for _, status := range slices.Sorted(maps.Keys(o.Statuses)) {
 		switch status {
@@ -71,19 +71,38 @@ func worry(n int64, s style) style {
 	return plain
 }
 
-// note lists counts that are not zero, each with its word.
-func note(pairs ...any) string {
-	var parts []string
-	for i := 0; i < len(pairs); i += 2 {
-		if n := pairs[i].(int64); n > 0 {
-			parts = append(parts, thousands(n)+" "+pairs[i+1].(string))
+// counted writes a number that counting may have stopped at.
+func counted(n int64, more bool) string {
+	if more {
+		return thousands(n) + "+"
+	}
+	return thousands(n)
+}
+
+// whole is the count of a status.
+func whole(o operator.Overview, status string) cell {
+	return cell{text: counted(o.Statuses[status], o.More(status))}
+}
+
+// part of a status: how many, their name in JSON, and in words.
+type part struct {
+	n           int64
+	name, words string
+}
+
+// note lists the parts that are not empty.
+func note(o operator.Overview, parts ...part) string {
+	var texts []string
+	for _, p := range parts {
+		if p.n > 0 {
+			texts = append(texts, counted(p.n, o.More(p.name))+" "+p.words)
 		}
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(texts, ", ")
 }
 
 func pendingNote(o operator.Overview) string {
-	s := note(o.Due, "due", o.Later, "waiting for a next attempt", o.Suspects, "suspect")
+	s := note(o, part{o.Due, "due", "due"}, part{o.Later, "later", "waiting for a next attempt"}, part{o.Suspects, "suspects", "suspect"})
 	if o.OldestDueAgeSeconds >= 1 {
 		s += "; due for longest: " + seconds(o.OldestDueAgeSeconds)
 	}
@@ -97,7 +116,7 @@ func failedNote(by []operator.FailedBy) string {
 		if code == "" {
 			code = "no code"
 		}
-		parts = append(parts, thousands(f.Count)+" "+code)
+		parts = append(parts, counted(f.Count, f.AtLeast)+" "+code)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -115,7 +134,7 @@ func hints(p *page, o operator.Overview) {
 	add(o.Parked > 0, "parked events wait for whoever parked them: operator list --status parked")
 	add(o.Suspects > 0, "suspects lost several leases in a row: operator list --status suspect")
 	add(o.Statuses["failed"] > 0, "failed events wait for a person: operator list --status failed, then operator replay")
-	add(o.OldestDueAgeSeconds > 300 && !o.Paused, "nobody seems to take what is due: operator doctor")
+	add(o.OldestDueAgeSeconds > 300 && !o.Paused && o.Leased == 0, "nobody seems to take what is due: operator doctor")
 	if len(lines) == 0 {
 		return
 	}

@@ -22,6 +22,27 @@ func TestStatusOnTheCommandLine(t *testing.T) {
 	}
 }
 
+// Where more waits than is counted, it says so, to people and to programs.
+func TestStatusOfACrowd(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.exec(`insert into outbox_events (event_id, event_type, occurred_at, payload_json, delivery_status, last_error_code)
+		select gen_random_uuid(), 'order.placed', now(), '{}', case when n <= 10010 then 'pending' else 'failed' end, case when n > 10010 then 'connectionError' end
+		from generate_series(1, 20030) n`)
+	b.put(1, "failed", "last_error_code", "'unknownError'")
+	o := b.run("status").want(0, "pending     10,000+  10,000+ due", "")
+	o.want(0, "failed      10,001+  10,000+ connectionError, 1 unknownError", "")
+	o.want(0, "succeeded   0", "")
+	v := b.run("status", "--json").want(0, `"at_least": [`, "").json()
+	if v["due"] != 10000.0 || v["counted_up_to"] != 10000.0 || fmt.Sprint(v["at_least"]) != "[due pending failed]" ||
+		fmt.Sprint(v["failed_by_code"]) != "[map[at_least:true code:connectionError count:10000] map[at_least:false code:unknownError count:1]]" {
+		t.Errorf("%v", v)
+	}
+	if v := newBench(t).run("status", "--json").json(); fmt.Sprint(v["at_least"], v["failed_by_code"]) != "[] []" {
+		t.Errorf("of an empty table: %v", v)
+	}
+}
+
 func TestListOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -71,6 +92,51 @@ func TestShowOnTheCommandLine(t *testing.T) {
 	b.run("show", eventID(1), eventID(2)).want(2, "", "takes one id")
 }
 
+// What a person reads about each state.
+func TestWordsOfEachState(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.put(1, "pending", "occurred_at", "now() + interval '2 hours 30 seconds'")
+	b.put(2, "pending", "lost_leases", "2")
+	b.put(3, "delivering", "next_attempt_at", "now() + interval '90 seconds'")
+	b.put(4, "failed", "attempts", "7", "attempts_base", "7", "last_error_code", "'cancelled'")
+	o := b.run("list", "--sort", "id")
+	for _, want := range []string{
+		"due      now                0         dated ahead", "suspect  due for 1h         0         1h", "leased   for another 1m", "failed                      7         1h",
+	} {
+		o.want(0, want, "")
+	}
+	b.run("show", eventID(1)).want(0, " UTC (in 2h)", "")
+	b.run("show", eventID(2)).want(0, " UTC (1h ago)", "")
+	o = b.run("show", eventID(4)).want(0, "attempts         7, all of them before the last replay", "")
+	o.want(0, "no attempt was recorded since then", "").want(0, "somebody cancelled it", "")
+	if strings.Contains(o.out, "+00:00") {
+		t.Errorf("times are for programs:\n%s", o.out)
+	}
+	b.run("show", eventID(4), "--json").want(0, `+00:00",`, "")
+	// Somebody is at work, so nobody need look why nobody comes.
+	b.run("status").want(0, "due for longest: 1h", "").want(0, "table       outbox_events\n", "")
+	if o := b.run("status"); strings.Contains(o.out, "nobody seems") {
+		t.Error(o.out)
+	}
+	b.exec("delete from outbox_events where delivery_status = 'delivering'")
+	b.run("status").want(0, "nobody seems to take what is due: operator doctor", "")
+}
+
+func TestWordsWhereNothingWasDone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.put(1, "pending")
+	b.run("replay", "--code", "none", "--yes").want(0, "no event fits: nothing is replayed\n", "")
+	b.run("replay", "--code", "none", "--dry-run").want(0, "no event fits: nothing is to be replayed\n", "")
+	b.run("replay", eventID(1), eventID(2)).want(1, "nothing is replayed\nskipped  "+eventID(1), "")
+	b.run("cancel", "--status", "suspect", "--reason", "x", "--yes").want(0, "no event fits: nothing is cancelled", "")
+	b.run("reclaim", eventID(1)).want(1, "nothing is reclaimed\nskipped  "+eventID(1)+" it is pending: nobody holds it", "")
+	if o := b.run("replay", "--help"); strings.Contains(o.out, "--due-for") || strings.Contains(o.out, "--status") {
+		t.Errorf("the help of replay names what is of no use to it:\n%s", o.out)
+	}
+}
+
 func TestReplayOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -106,7 +172,9 @@ func TestReplayOnTheCommandLine(t *testing.T) {
 	b.terminal = false
 
 	// One event needs no question.
-	b.run("replay", eventID(2)).want(0, "replayed: 1 of 1 event", "")
+	if o := b.run("replay", eventID(2)).want(0, "replayed: 1 of 1 event", `"what":"replay 1 failed event"`); strings.Contains(o.out, "a second") {
+		t.Errorf("a rate of one event: %s", o.out)
+	}
 	if got := b.value("select attempts || ' ' || attempts_base from outbox_events where event_id = '" + eventID(2) + "'"); got != "100 100" {
 		t.Error(got)
 	}
@@ -145,7 +213,7 @@ func TestCancelOnTheCommandLine(t *testing.T) {
 func TestReclaimOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.run("reclaim").want(0, "0 events are pending again", "")
+	b.run("reclaim").want(0, "no lease had run out: nothing was done", "")
 	b.put(1, "delivering", "next_attempt_at", "now() - interval '1 min'")
 	b.put(2, "delivering", "next_attempt_at", "now() + interval '1 min'")
 	b.put(3, "delivering")
@@ -163,7 +231,7 @@ func TestReclaimOnTheCommandLine(t *testing.T) {
 	b.exec("update outbox_events set delivery_status = 'delivering', next_attempt_at = now() - interval '1 min', lost_leases = 1, lost_leases_at = attempts")
 	b.env["DISPATCH_MAX_LOST_LEASES"] = "2"
 	b.run("reclaim").want(2, "", "reclaim 4 expired leases: nothing was done")
-	b.run("reclaim", "-y").want(0, "4 events are failed: they lost too many leases in a row", "")
+	b.run("reclaim", "-y").want(0, "4 events are failed, for too many leases lost in a row", "")
 	b.env["DISPATCH_MAX_LOST_LEASES"] = "many"
 	b.run("reclaim").want(1, "", "settings: DISPATCH_MAX_LOST_LEASES must be a whole number")
 }
@@ -199,8 +267,12 @@ func TestPauseOnTheCommandLine(t *testing.T) {
 	b := newBench(t)
 	b.run("pause", "--reason", "n8n is\nbeing upgraded").want(0, "the dispatcher is paused", `"what":"pause: n8n is being upgraded"`)
 	b.run("status").want(0, "n8n is being upgraded", "").want(0, "paused since 20", "").want(0, "by postgres (", "")
-	b.run("pause").want(0, "(it was paused already)", "")
-	b.run("resume").want(0, "the dispatcher runs; paused at 20", "")
+	b.run("pause").want(0, "the dispatcher is paused\nit was paused already, since 20", "").want(0, "): n8n is being upgraded", "")
+	b.run("status").want(0, "n8n is being upgraded", "") // still: a second pause says nothing new
+	b.run("pause", "--reason", "and n8n's database").want(0, "it was paused already", "")
+	b.run("status").want(0, "and n8n's database", "")
+	b.run("resume").want(0, "the dispatcher runs\nit was paused, since 20", "")
+	b.run("resume").want(0, "the dispatcher runs\nit was not paused", "")
 	v := b.run("resume", "--json").want(0, "", "").json()
 	if v["paused"] != false || v["before"].(map[string]any)["paused"] != false {
 		t.Errorf("%v", v)
@@ -256,12 +328,13 @@ func TestWrongUsageIsStatusTwo(t *testing.T) {
 	b := &bench{t: t, env: map[string]string{}} // nothing is reached
 	for _, c := range []struct{ args, want string }{
 		{"drop", `unknown command "drop"`},
-		{"status extra", `unknown command "extra"`},
+		{"staus", `unknown command "staus"; did you mean status?`},
+		{"status extra", `status takes flags alone, not "extra"`},
 		{"list --colour", "unknown flag: --colour"},
 		{"list --limit many", "invalid argument"},
 		{"list --older-than yesterday", "must be a time span such as"},
 		{"replay --rate fast", "invalid argument"},
-		{"resume 1", `unknown command "1"`},
+		{"resume 1", `resume takes flags alone, not "1"`},
 	} {
 		o := b.run(strings.Fields(c.args)...).want(2, "", c.want)
 		o.want(2, "", " --help tells more.")

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 
 	"outbox-dispatcher/internal/config"
+	"outbox-dispatcher/internal/database"
 	"outbox-dispatcher/internal/n8n"
 	"outbox-dispatcher/internal/operator"
 	"outbox-dispatcher/internal/operator/doctor"
@@ -37,10 +36,10 @@ func (p *parts) wire(r operator.Request) (o *operator.Operator, close func(), er
 	if _, given := p.lookup("N8N_MAX_ATTEMPTS"); given && broken(settingsErr, "N8N_MAX_ATTEMPTS") == nil {
 		o.MaxAttempts = settings.MaxAttempts
 	}
-	database, err := config.LoadDatabase(p.lookup)
+	login, err := config.LoadDatabase(p.lookup)
 	var store *postgres.Store
 	if err == nil {
-		store, err = postgres.Open(database, connector(database, p.secrets))
+		store, err = database.Open(login, p.secrets)
 	}
 	switch {
 	case examines:
@@ -50,7 +49,7 @@ func (p *parts) wire(r operator.Request) (o *operator.Operator, close func(), er
 	case err != nil:
 		return nil, nil, err
 	}
-	o.Doctor = p.doctor(settings, settingsErr, database, store).Examine
+	o.Doctor = p.doctor(settings, settingsErr, login, store).Examine
 	if store == nil {
 		return o, func() {}, nil
 	}
@@ -71,16 +70,16 @@ func broken(err error, variable string) error {
 	return &config.SettingsError{Problems: wrong.Problems[i : i+1]}
 }
 
-func (p *parts) doctor(s config.Settings, settingsErr error, database config.Database, store *postgres.Store) *doctor.Doctor {
+func (p *parts) doctor(s config.Settings, settingsErr error, login config.Database, store *postgres.Store) *doctor.Doctor {
 	d := &doctor.Doctor{Lookup: p.lookup, Settings: s, SettingsErr: settingsErr, InLambda: p.inLambda, Schedule: schedule}
-	d.Settings.Database = database
+	d.Settings.Database = login
 	if store != nil {
 		d.Store = store
 	}
-	if database.SecretID != "" {
-		login := secret.Database{Reader: p.secrets, ID: database.SecretID}
+	if login.SecretID != "" {
+		stored := secret.Database{Reader: p.secrets, ID: login.SecretID}
 		d.Login = func(ctx context.Context) error {
-			_, err := login.Login(ctx, true)
+			_, err := stored.Login(ctx, true)
 			return err
 		}
 	}
@@ -97,24 +96,6 @@ func (p *parts) doctor(s config.Settings, settingsErr error, database config.Dat
 		d.Webhook = n8n.New(n8n.Options{URL: s.WebhookURL, Timeout: s.HTTPTimeout, Connections: 1})
 	}
 	return d
-}
-
-// connector logs in to the database as the settings say.
-func connector(d config.Database, reader *secret.Reader) *postgres.Connector {
-	c := &postgres.Connector{}
-	if d.SecretID != "" {
-		db := secret.Database{Reader: reader, ID: d.SecretID}
-		c.Logins = func(ctx context.Context, fresh bool) (postgres.Login, error) {
-			l, err := db.Login(ctx, fresh)
-			return postgres.Login(l), err
-		}
-	}
-	if d.IAMAuth {
-		c.Passwords = func(ctx context.Context, host string, port uint16, user string) (string, error) {
-			return secret.IAMAuthToken(ctx, net.JoinHostPort(host, strconv.Itoa(int(port))), "", user)
-		}
-	}
-	return c
 }
 
 // audit writes one line for a change.

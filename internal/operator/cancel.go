@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"sync"
 
 	"outbox-dispatcher/internal/outbox"
 )
@@ -22,7 +23,7 @@ type Cancel struct {
 // DefaultCancelCode is what Cancel writes if no other code is given.
 const DefaultCancelCode = "cancelled"
 
-var codePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
+var codePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`) })
 
 // Action is cancel.
 func (*Cancel) Action() string { return "cancel" }
@@ -34,7 +35,7 @@ func (c *Cancel) check() error {
 	if err := between("limit", c.Limit, 1, maxChange); err != nil {
 		return err
 	}
-	if !codePattern.MatchString(c.As) {
+	if !codePattern().MatchString(c.As) {
 		return usage("as must be a code such as %s: up to 64 letters, digits, dots, dashes and underscores, a letter first", DefaultCancelCode)
 	}
 	for _, own := range outbox.Codes {

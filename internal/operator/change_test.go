@@ -163,7 +163,7 @@ func TestWhatIsAskedBefore(t *testing.T) {
 		{3, &Cancel{Choice: Choice{Filter: Filter{Type: "t"}}, Limit: 10, As: "x", Reason: "why\nnot"}, "cancel 3 pending events of type t as x: why not"},
 		{2, &Reclaim{Limit: 10}, "reclaim 2 expired leases"},
 		{1, &Reclaim{Limit: 10}, ""},
-		{0, &Prune{OlderThanDays: 7, Batch: 1, Failed: true, Limit: 9}, "delete every succeeded and failed event that occurred before 1970-01-01T00:00:00+00:00, 7 days ago, at most 9"},
+		{0, &Prune{OlderThanDays: 7, Batch: 1, Failed: true, Limit: 9}, "delete every succeeded and failed event that occurred before 1970-01-01 00:00:00 UTC, 7 days ago, at most 9"},
 		{1, &Prune{OlderThanDays: 7, Batch: 1, Limit: 1}, ""},
 	} {
 		asked = nil

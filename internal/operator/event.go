@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"strings"
 	"time"
 
 	"outbox-dispatcher/internal/outbox"
@@ -10,16 +11,25 @@ import (
 type Instant outbox.Micros
 
 // MarshalText writes it as RFC 3339 does, in UTC; the two infinities by name.
-func (i Instant) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
-
-func (i Instant) String() string {
+func (i Instant) MarshalText() ([]byte, error) {
 	switch outbox.Micros(i) {
 	case outbox.Infinity:
-		return "infinity"
+		return []byte("infinity"), nil
 	case outbox.NegInfinity:
-		return "-infinity"
+		return []byte("-infinity"), nil
 	}
-	return outbox.Micros(i).Wire()
+	return []byte(outbox.Micros(i).Wire()), nil
+}
+
+// String writes it for people, to the second, as psql reads it too: 2026-11-30
+// 20:00:45 UTC.
+func (i Instant) String() string {
+	text, _ := i.MarshalText() // never fails
+	date, clock, ok := strings.Cut(string(text), "T")
+	if !ok {
+		return string(text) // infinity
+	}
+	return date + " " + clock[:len("20:00:45")] + " UTC"
 }
 
 // longest is a century: what is further away comes from a wrong date, and says

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -167,12 +168,14 @@ func (c Choice) check(allowed ...string) error {
 	return c.Filter.check()
 }
 
-var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+var uuid = sync.OnceValue(func() *regexp.Regexp { // made on need: it would be a part of every cold start
+	return regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+})
 
 // eventID reads an id as people copy it.
 func eventID(given string) (string, error) {
 	id := strings.ToLower(strings.Trim(strings.TrimSpace(given), `{}"'`))
-	if !uuid.MatchString(id) {
+	if !uuid().MatchString(id) {
 		return "", usage("%q is no event id, such as 7f1c2a34-0000-4000-8000-000000000001", given)
 	}
 	return id, nil

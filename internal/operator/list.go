@@ -187,7 +187,7 @@ func (l *List) after() (*Mark, error) {
 		return nil, wrong
 	}
 	var c cursorForm
-	if json.Unmarshal(b, &c) != nil || !uuid.MatchString(c.ID) || !storable(c.Key) {
+	if json.Unmarshal(b, &c) != nil || !uuid().MatchString(c.ID) || !storable(c.Key) {
 		return nil, wrong
 	}
 	if c.List != l.fingerprint() {

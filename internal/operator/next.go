@@ -35,6 +35,9 @@ func next(d Detail, maxAttempts int) string {
 	case outbox.Succeeded:
 		return "Nothing: n8n acknowledged it. It stays until it is pruned."
 	case outbox.Failed:
+		if d.Code == DefaultCancelCode {
+			return "Nothing: somebody cancelled it. To send it after all: operator replay " + d.ID + "."
+		}
 		return "Nothing, until a person replays it: operator replay " + d.ID + ". Mend the cause first."
 	}
 	return fmt.Sprintf("Nothing: delivery_status %q is somebody else's, and the dispatcher never touches it.", d.Status)
@@ -79,7 +82,8 @@ func pausedNote(d Detail) string {
 	return ""
 }
 
-// Span writes a time span for people: the two largest units.
+// Span writes a time span for people: the two largest units, or one where the other
+// would be zero.
 func Span(d time.Duration) string {
 	d = d.Abs()
 	switch {
@@ -88,10 +92,28 @@ func Span(d time.Duration) string {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", d/time.Second)
 	case d < time.Hour:
-		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+		return units(d, time.Minute, "m", time.Second, "s")
+	case d < day:
+		return units(d, time.Hour, "h", time.Minute, "m")
 	}
-	const day = 24 * time.Hour
-	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	return units(d, day, "d", time.Hour, "h")
+}
+
+const day = 24 * time.Hour
+
+// units writes a time span in two units, or in one where that tells it all.
+func units(d, large time.Duration, name string, small time.Duration, smallName string) string {
+	s := fmt.Sprintf("%d%s", d/large, name)
+	if rest := d % large / small; rest > 0 {
+		s += fmt.Sprintf("%d%s", rest, smallName)
+	}
+	return s
+}
+
+// Ago writes how long something is past, or ahead where d is negative.
+func Ago(d time.Duration) string {
+	if d < 0 {
+		return "in " + Span(d)
+	}
+	return Span(d) + " ago"
 }

@@ -56,22 +56,23 @@ func TestNext(t *testing.T) {
 		{"Due", Detail{Event: Event{Status: "pending", Attempts: 3, NextAttemptAt: in(-90 * time.Second)}, Before: 7}, 100,
 			"It has been due for 1m30s, with 7 before it. The next invocation takes it, if its turn comes. That will be attempt 4 of 100."},
 		{"NeverTriedAndDatedInTheFuture", Detail{Event: Event{Status: "pending", OccurredAt: *in(time.Hour)}}, 0,
-			"It was never tried, so it is due although it is dated 2026-11-30T21:00:00+00:00, and is the first in line. The next invocation takes it, if its turn comes. That will be attempt 1."},
+			"It was never tried, so it is due although it is dated 2026-11-30 21:00:00 UTC, and is the first in line. The next invocation takes it, if its turn comes. That will be attempt 1."},
 		{"Later", Detail{Event: Event{Status: "pending", Attempts: 99, NextAttemptAt: in(45 * time.Second)}}, 100,
-			"It waits for its next attempt, due in 45s (at 2026-11-30T20:00:45+00:00). That will be attempt 100 of 100, the last: if it fails, the event is failed."},
+			"It waits for its next attempt, due in 45s (at 2026-11-30 20:00:45 UTC). That will be attempt 100 of 100, the last: if it fails, the event is failed."},
 		{"Replayed", Detail{Event: Event{Status: "pending", Attempts: 100, AttemptsBase: 100, NextAttemptAt: in(time.Second)}}, 100,
 			"That will be attempt 1 since the replay of 100."},
 		{"Paused", Detail{Event: Event{Status: "pending", NextAttemptAt: in(-time.Second)}, Paused: true}, 0,
 			"But the dispatcher is paused, so nothing goes out before: operator resume."},
 		{"Suspect", Detail{Event: Event{Status: "pending", LostLeases: 2, NextAttemptAt: in(time.Hour)}}, 0,
-			"alone, after everything else that is due. Not before 2026-11-30T21:00:00+00:00 (in 1h0m)."},
+			"alone, after everything else that is due. Not before 2026-11-30 21:00:00 UTC (in 1h)."},
 		{"Leased", Detail{Event: Event{Status: "delivering", NextAttemptAt: in(2 * time.Minute)}}, 0,
-			"A worker holds it. If no outcome is recorded by 2026-11-30T20:02:00+00:00 (in 2m0s), the next invocation after that takes it back."},
+			"A worker holds it. If no outcome is recorded by 2026-11-30 20:02:00 UTC (in 2m), the next invocation after that takes it back."},
 		{"Expired", Detail{Event: Event{Status: "delivering", NextAttemptAt: in(-2 * time.Minute)}, Paused: true}, 0,
-			"Its lease ran out 2m0s ago. The next invocation takes it back and sends it; at once: operator reclaim. But the dispatcher is paused"},
+			"Its lease ran out 2m ago. The next invocation takes it back and sends it; at once: operator reclaim. But the dispatcher is paused"},
 		{"Parked", Detail{Event: Event{ID: someID, Status: "delivering"}}, 0, "operator reclaim " + someID + " --force."},
 		{"Succeeded", Detail{Event: Event{Status: "succeeded"}}, 0, "Nothing: n8n acknowledged it."},
 		{"Failed", Detail{Event: Event{ID: someID, Status: "failed"}}, 0, "operator replay " + someID + "."},
+		{"Cancelled", Detail{Event: Event{ID: someID, Status: "failed", Code: DefaultCancelCode}}, 0, "Nothing: somebody cancelled it. To send it after all: operator replay " + someID + "."},
 		{"SomebodyElses", Detail{Event: Event{Status: "paused"}}, 0, `delivery_status "paused" is somebody else's`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,7 +92,7 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	d := Detail{Now: now, Event: Event{OccurredAt: *in(-26 * time.Hour), Attempts: 103, AttemptsBase: 100, LostLeases: 1, Code: "connectionError", Error: "HTTP 503", RunID: "12"}}
 	want := []string{
-		"occurred at 2026-11-29T18:00:00+00:00, 1d2h ago",
+		"occurred at 2026-11-29 18:00:00 UTC, 1d2h ago",
 		"was replayed by an operator after 100 attempts",
 		"since then 3 attempts, in all 103",
 		"lost 1 lease in a row without an outcome",
@@ -100,6 +101,10 @@ func TestHistory(t *testing.T) {
 	}
 	if got := history(d); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+	if got := history(Detail{Now: now, Event: Event{OccurredAt: *in(2 * time.Hour), Attempts: 100, AttemptsBase: 100}}); got[0] != "occurred at 2026-11-30 22:00:00 UTC, in 2h" ||
+		got[2] != "no attempt was recorded since then" {
+		t.Errorf("dated in the future, and replayed: %q", got)
 	}
 	if got := history(Detail{Now: now, Event: Event{OccurredAt: now}}); len(got) != 2 || got[1] != "no attempt was recorded yet" {
 		t.Errorf("got %q", got)
@@ -114,8 +119,17 @@ func TestInstant(t *testing.T) {
 		Instant(outbox.Infinity):    "infinity",
 		Instant(outbox.NegInfinity): "-infinity",
 	} {
-		if got := i.String(); got != want {
+		if got, err := i.MarshalText(); string(got) != want || err != nil {
 			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	for i, want := range map[Instant]string{
+		now + 999_999:               "2026-11-30 20:00:00 UTC",
+		Instant(outbox.Infinity):    "infinity",
+		Instant(outbox.NegInfinity): "-infinity",
+	} {
+		if got := i.String(); got != want {
+			t.Errorf("for people: got %s, want %s", got, want)
 		}
 	}
 	// What is further away than a Duration reaches is a century.
@@ -131,7 +145,7 @@ func TestSpan(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
 		0: "less than a second", 999 * time.Millisecond: "less than a second", time.Second: "1s", -59 * time.Second: "59s",
-		time.Minute: "1m0s", time.Hour - time.Second: "59m59s", time.Hour: "1h0m", 26 * time.Hour: "1d2h",
+		time.Minute: "1m", time.Hour - time.Second: "59m59s", time.Hour: "1h", 120 * time.Hour: "5d", 24*time.Hour + time.Minute: "1d", 26 * time.Hour: "1d2h",
 	} {
 		if got := Span(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)

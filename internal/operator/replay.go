@@ -48,7 +48,11 @@ func (r *Replay) do(ctx context.Context, o *Operator) (any, error) {
 	m := many{
 		action: r.Action(), from: outbox.Failed, choice: r.Choice, limit: r.Limit, dry: r.DryRun, yes: r.Yes,
 		question: func(n, matched int) string {
-			return fmt.Sprintf("replay %s, %g a second, so that the last one is due in %s", some(n, matched, r.Choice, outbox.Failed), r.Rate, Span(r.delay(n-1)))
+			what := "replay " + some(n, matched, r.Choice, outbox.Failed)
+			if n == 1 {
+				return what
+			}
+			return fmt.Sprintf("%s, %g a second, so that the last one is due in %s", what, r.Rate, Span(r.delay(n-1)))
 		},
 		apply: func(ctx context.Context, _ *Entry, refs []Ref, offset int) ([]string, error) {
 			delays := make([]float64, len(refs))

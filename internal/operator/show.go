@@ -68,11 +68,13 @@ type Detail struct {
 
 // history tells the past of an event, as far as the row knows it.
 func history(d Detail) []string {
-	h := []string{fmt.Sprintf("occurred at %s, %s ago", d.OccurredAt, Span(d.Now.Since(d.OccurredAt)))}
+	h := []string{fmt.Sprintf("occurred at %s, %s", d.OccurredAt, Ago(d.Now.Since(d.OccurredAt)))}
 	if d.AttemptsBase > 0 {
 		h = append(h, fmt.Sprintf("was replayed by an operator after %s", count(d.AttemptsBase, "attempt")))
 	}
 	switch made := d.Attempts - d.AttemptsBase; {
+	case d.AttemptsBase > 0 && made == 0:
+		h = append(h, "no attempt was recorded since then")
 	case d.Attempts == 0:
 		h = append(h, "no attempt was recorded yet")
 	case d.AttemptsBase > 0:

@@ -25,7 +25,8 @@ func (s *Store) Overview(ctx context.Context) (operator.Overview, error) {
 		Table: st.Table, Statuses: st.Statuses, Estimated: st.Estimated,
 		Due: st.Due, Later: st.Later, Suspects: st.Suspects,
 		Leased: st.Leased, Expired: st.Expired, Parked: st.Parked,
-		FailedBy:            []operator.FailedBy{},
+		FailedBy:    []operator.FailedBy{},
+		CountedUpTo: st.CountedUpTo, AtLeast: st.AtLeast,
 		OldestDueAgeSeconds: st.OldestDueAgeSeconds, Paused: st.Paused,
 	}
 	for _, f := range st.FailedBy {

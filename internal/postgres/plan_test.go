@@ -89,7 +89,7 @@ func (f *fixture) costs(size int) map[string]cost {
 		"reclaim":  f.explain(text(reclaimSQL), 500, 5, false),
 		"backlog":  f.explain(text(backlogSQL), cycle.BacklogCap),
 		"due":      f.explain(text(dueSQL), 500),
-		"status":   f.explain(text(statusSQL)),
+		"status":   f.explain(text(statusSQL), cycle.BacklogCap),
 	}
 	if size == 0 {
 		return costs

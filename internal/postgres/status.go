@@ -1,19 +1,25 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
-	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"outbox-dispatcher/internal/config"
+	"outbox-dispatcher/internal/cycle"
 )
 
 //go:embed sql/status.sql
 var statusSQL string
 
-// Status is the state of the table as an operator sees it first. All counts are
-// exact but Succeeded and Other of a large table.
+// Status is the state of the table as an operator sees it first. Counts stop at
+// CountedUpTo, so that it costs the same whether ten thousand or ten million rows
+// wait.
 type Status struct {
 	Table string `json:"table"`
 	// Statuses counts rows by delivery_status, those of others included. In a
@@ -28,6 +34,8 @@ type Status struct {
 	Expired             int64            `json:"expired"`  // delivering, the lease ran out
 	Parked              int64            `json:"parked"`   // delivering without a deadline
 	FailedBy            []FailedBy       `json:"failed_by_code"`
+	CountedUpTo         int64            `json:"counted_up_to"`
+	AtLeast             []string         `json:"at_least"` // the counts that stopped there, by their names above
 	OldestDueAgeSeconds float64          `json:"oldest_due_age_seconds"`
 	Paused              bool             `json:"paused"`
 }
@@ -36,6 +44,8 @@ type Status struct {
 type FailedBy struct {
 	Code  string `json:"code"`
 	Count int64  `json:"count"`
+	// AtLeast: counting stopped there.
+	AtLeast bool `json:"at_least"`
 }
 
 // exactBelow is the size in bytes up to which rows are counted one by one. Above
@@ -48,31 +58,12 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	st := Status{Table: s.table.String()}
-	rows, err := s.exchange(ctx, shape.replacer().Replace(statusSQL))
+	st := Status{Table: displayed(s.table), CountedUpTo: cycle.BacklogCap, AtLeast: []string{}}
+	rows, err := s.exchange(ctx, shape.replacer().Replace(statusSQL), st.CountedUpTo)
 	if err != nil {
 		return st, s.explain(ctx, err)
 	}
-	counts := map[string]int64{}
-	failed := map[string]int64{}
-	for _, row := range rows {
-		n, _ := strconv.ParseInt(row[1], 10, 64)
-		if code, ok := strings.CutPrefix(row[0], "failed:"); ok {
-			failed[code] = n
-			counts["failed"] += n
-			continue
-		}
-		counts[row[0]] = n
-	}
-	st.Due, st.Later, st.Suspects = counts["due"], counts["later"], counts["suspects"]
-	st.Leased, st.Expired, st.Parked = counts["leased"], counts["expired"], counts["parked"]
-	for _, code := range slices.Sorted(maps.Keys(failed)) {
-		st.FailedBy = append(st.FailedBy, FailedBy{code, failed[code]})
-	}
-	slices.SortStableFunc(st.FailedBy, func(a, b FailedBy) int { return int(b.Count - a.Count) })
-	st.Statuses = map[string]int64{
-		"pending": st.Due + st.Later + st.Suspects, "delivering": st.Leased + st.Expired + st.Parked, "failed": counts["failed"],
-	}
+	st.read(rows)
 	if err := s.done(ctx, shape, &st); err != nil {
 		return st, s.explain(ctx, err)
 	}
@@ -81,19 +72,85 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 	return st, err
 }
 
+// plain is a name that SQL takes without quotes, key words aside.
+var plain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z_][a-z0-9_$]*$`) })
+
+// displayed is the name of a table for people: with quotes where SQL needs them.
+func displayed(t config.Table) string {
+	if plain().MatchString(t.Name) && (t.Schema == "" || plain().MatchString(t.Schema)) {
+		return strings.TrimPrefix(t.Schema+"."+t.Name, ".")
+	}
+	return t.String()
+}
+
+// wholes are what the parts that status.sql counts add up to.
+var wholes = []struct {
+	status string
+	parts  []string
+}{
+	{"pending", []string{"due", "later", "suspects"}},
+	{"delivering", []string{"leased", "expired", "parked"}},
+	{"failed", []string{"failed"}},
+}
+
+// read takes the rows of status.sql.
+func (st *Status) read(rows [][]string) {
+	counts, more := map[string]int64{}, map[string]bool{}
+	for _, row := range rows {
+		part := row[0]
+		n, _ := strconv.ParseInt(row[1], 10, 64)
+		if code, ok := strings.CutPrefix(part, "failed:"); ok {
+			st.FailedBy = append(st.FailedBy, FailedBy{code, n, row[2] == "true"})
+		}
+		if strings.HasPrefix(part, "failed") {
+			part = "failed"
+		}
+		counts[part] += n
+		more[part] = more[part] || row[2] == "true"
+	}
+	slices.SortFunc(st.FailedBy, func(a, b FailedBy) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Code, b.Code))
+	})
+	st.Due, st.Later, st.Suspects = counts["due"], counts["later"], counts["suspects"]
+	st.Leased, st.Expired, st.Parked = counts["leased"], counts["expired"], counts["parked"]
+	st.Statuses = map[string]int64{}
+	for _, whole := range wholes {
+		cut := false
+		for _, part := range whole.parts {
+			st.Statuses[whole.status] += counts[part]
+			if cut = cut || more[part]; more[part] && part != whole.status {
+				st.AtLeast = append(st.AtLeast, part)
+			}
+		}
+		if cut {
+			st.AtLeast = append(st.AtLeast, whole.status)
+		}
+	}
+}
+
 // done counts the other statuses, or takes what the statistics leave for them.
 func (s *Store) done(ctx context.Context, shape *shape, st *Status) error {
-	rows, err := s.exchange(ctx, "select pg_relation_size(c.oid)::text, greatest(c.reltuples, 0)::bigint::text from pg_class c where c.oid = to_regclass($1)", s.table.String())
+	// What is not done, by the statistics: each such row is in one of these three
+	// indexes of ours, or in that of the suspects, which are few.
+	rows, err := s.exchange(ctx, `select pg_relation_size(c.oid)::text, greatest(c.reltuples, 0)::bigint::text,
+		(select coalesce(sum(greatest(i.reltuples, 0)), 0)::bigint::text from pg_index x join pg_class i on i.oid = x.indexrelid
+		 where x.indrelid = c.oid and i.relname ~ '_dispatch_(due|lease|failed)[0-9]*$')
+		from pg_class c where c.oid = to_regclass($1)`, s.table.String())
 	if err != nil {
 		return err
 	}
 	size, _ := strconv.ParseInt(rows[0][0], 10, 64)
 	if st.Estimated = size > exactBelow; st.Estimated {
 		total, _ := strconv.ParseInt(rows[0][1], 10, 64)
+		waiting, _ := strconv.ParseInt(rows[0][2], 10, 64)
+		counted := int64(0)
 		for _, n := range st.Statuses {
-			total -= n
+			counted += n
 		}
-		st.Statuses["succeeded"] = max(total, 0)
+		if len(st.AtLeast) > 0 {
+			counted = max(counted, waiting)
+		}
+		st.Statuses["succeeded"] = max(total-counted, 0)
 		return nil
 	}
 	st.Statuses["succeeded"] = 0

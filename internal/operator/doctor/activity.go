@@ -89,7 +89,7 @@ func (e *examination) schedule(ctx context.Context) operator.Check {
 	case o.Leased > 0:
 		return ok(name, fmt.Sprintf("%ssomebody is at work: live leases: %d", asking, o.Leased))
 	case age > waited:
-		return fault(name, fmt.Sprintf("%san event has been due for %v and nobody takes it", asking, age), mend)
+		return fault(name, fmt.Sprintf("%san event has been due for %s and nobody takes it", asking, operator.Span(age)), mend)
 	}
 	return unknown(name, asking+"not known from here: nothing has waited for long", "look at EventBridge Scheduler in the console")
 }

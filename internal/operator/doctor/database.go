@@ -250,5 +250,5 @@ func (e *examination) clock(context.Context) operator.Check {
 	case ahead.Abs() > clockDrift:
 		return warning(name, text, mend)
 	}
-	return ok(name, text)
+	return ok(name, fmt.Sprintf("the clock of the database and this machine's agree, to %v", clockDrift))
 }

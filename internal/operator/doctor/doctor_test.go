@@ -303,6 +303,7 @@ func TestEachFault(t *testing.T) {
 			w.patient.inspection.Missing = []string{"lost_leases"}
 		}, "migration", operator.Fault, `it would add lost_leases, make "outbox_events_control"`},
 		{"ClockAhead", func(w *ward) { w.patient.session.Ahead = time.Minute }, "clock", operator.Fault, "1m0s ahead of this machine's"},
+		{"ClockRight", func(w *ward) { w.patient.session.Ahead = time.Millisecond }, "clock", operator.OK, "this machine's agree, to 2s"},
 		{"ClockBehind", func(w *ward) { w.patient.session.Ahead = -3 * time.Second }, "clock", operator.Warning, "3s behind this machine's"},
 
 		{"LeaseTooShort", func(w *ward) { w.env["DISPATCHER_TIMEOUT_SECONDS"] = "180" }, "lease", operator.Fault, "does not outlive the function"},
@@ -313,7 +314,7 @@ func TestEachFault(t *testing.T) {
 		}, "settings", operator.Fault, "N8N_DELIVERY_LEASE_SECONDS"},
 
 		{"Paused", func(w *ward) { w.patient.overview.Paused = true }, "schedule", operator.Warning, "somebody paused"},
-		{"NobodyComes", func(w *ward) { w.patient.overview = operator.Overview{OldestDueAgeSeconds: 3600} }, "schedule", operator.Fault, "due for 1h0m0s and nobody takes it"},
+		{"NobodyComes", func(w *ward) { w.patient.overview = operator.Overview{OldestDueAgeSeconds: 3600} }, "schedule", operator.Fault, "due for 1h and nobody takes it"},
 		{"NothingDue", func(w *ward) { w.patient.overview = operator.Overview{} }, "schedule", operator.Unknown, "not known from here"},
 		{"ScheduleDisabled", func(w *ward) {
 			w.env["DISPATCHER_SCHEDULE"] = "s"

@@ -1,4 +1,5 @@
--- Pause: writes the one row that the dispatcher reads with each claim.
+-- Pause: writes the one row that the dispatcher reads with each claim. A pause
+-- without a reason leaves one that is there already as it is, with its reason.
 --
 --   $1 boolean   paused
 --   $2 text      reason; empty: none
@@ -15,8 +16,8 @@ written as (
     values ($1::boolean, nullif($2::text, ''), $3::text, clock_timestamp())
     on conflict (only_row) do update
     set paused = excluded.paused, reason = excluded.reason, changed_by = excluded.changed_by, changed_at = excluded.changed_at
-    returning 1
+    where not (c.paused and excluded.paused and excluded.reason is null)
 )
 select b.paused::text, b.reason::text, b.changed_by::text, b.changed_at::text
-from written
+from (select) one
 left join before b on true
