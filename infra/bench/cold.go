@@ -12,12 +12,13 @@ import (
 
 const coldStarts = 20
 
-// starts are the times of cold starts in ms.
+// starts are what cold starts took, in ms.
 type starts struct {
 	name  string
 	env   []string
 	init  []float64 // from the start of the process to its first request for work
 	first []float64 // the first invocation: ten events
+	peak  []float64 // most memory that was resident by then, MB
 }
 
 // coldPart starts the bootstrap again and again, with and without tracing.
@@ -57,9 +58,9 @@ func coldPart(ctx context.Context, p *place, o options) error {
 	fmt.Fprintf(&b, "# Cold start\n\n%s on %s; `cd infra/bench && go run . -cold`.\n", time.Now().UTC().Format("2 January 2006"), p.machine())
 	fmt.Fprintf(&b, "%d starts each, in turn; ms, median (lowest-highest). Init: from the start of the process to its first request for work. First invocation: ten events, with the connections to Postgres and n8n. The bootstrap has %.1f MB (%s, stripped).\n\n",
 		times, float64(size.Size())/(1<<20), "this machine's architecture")
-	fmt.Fprintln(&b, "| | init | first invocation |\n|---|---|---|")
+	fmt.Fprintln(&b, "| | init | first invocation | peak memory, MB |\n|---|---|---|---|")
 	for _, k := range kinds {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", k.name, milliseconds(k.init), milliseconds(k.first))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", k.name, milliseconds(k.init), milliseconds(k.first), milliseconds(k.peak))
 	}
 	fmt.Fprintf(&b, "\nWithin init, what the packages themselves do (GODEBUG=inittrace=1, one start): %.2f ms in all, the longest:\n\n| package | ms | allocated, KB |\n|---|---|---|\n", total(inits))
 	for _, i := range inits[:min(12, len(inits))] {
@@ -91,6 +92,7 @@ func (k *starts) start(p *place) error {
 		return fmt.Errorf("ten events were due and the report is %+v", report)
 	}
 	k.first = append(k.first, time.Since(began).Seconds()*1000)
+	k.peak = append(k.peak, float64(peakMemory(f.pid()))/(1<<20))
 	return nil
 }
 
