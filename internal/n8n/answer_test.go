@@ -50,9 +50,9 @@ func TestPostReadsTheStatus(t *testing.T) {
 
 func TestPostAcceptsEveryFormOfAnAnswer(t *testing.T) {
 	t.Parallel()
-	chunk := func(n int, extension string) string {
+	chunk := func(n int, extension, trailer string) string {
 		ack := strings.ReplaceAll(n8ntest.Ack, "{{id}}", id(n))
-		return fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n%x%s\r\n%s\r\n0\r\n\r\n", len(ack), extension, ack)
+		return fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n%x%s\r\n%s\r\n0\r\n%s\r\n", len(ack), extension, ack, trailer)
 	}
 	s := n8ntest.New(t)
 	w := newWebhook(t, s.URL())
@@ -70,8 +70,12 @@ func TestPostAcceptsEveryFormOfAnAnswer(t *testing.T) {
 		{"NoContentType", n8ntest.Answer{Body: n8ntest.Ack, Header: map[string]string{"Content-Type": ""}}},
 		{"HTTP10UntilClose", n8ntest.Answer{Raw: "HTTP/1.0 200 OK\r\n\r\n" + n8ntest.Ack}},
 		{"HTTP11UntilClose", n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + n8ntest.Ack}},
-		{"Chunked", n8ntest.Answer{Raw: chunk(10, "")}},
-		{"ChunkedWithExtension", n8ntest.Answer{Raw: chunk(11, ";ext=1")}},
+		{"Chunked", n8ntest.Answer{Raw: chunk(10, "", "")}},
+		{"ChunkedWithExtension", n8ntest.Answer{Raw: chunk(11, ";ext=1", "")}},
+		{"ChunkedWithTrailer", n8ntest.Answer{Raw: chunk(12, "", "X-Checksum: 1\r\nContent-Length: 7\r\n")}},
+		{"LengthGivenTwice", n8ntest.Answer{Raw: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %[1]d\r\nContent-Length: %[1]d\r\nConnection: close\r\n\r\n", len(n8ntest.Ack)+2*(len(id(0))-len("{{id}}"))) + n8ntest.Ack}},
+		{"ResetContent", n8ntest.Answer{Raw: "HTTP/1.1 205 Reset Content\r\nConnection: close\r\n\r\n" + n8ntest.Ack}},
+		{"UTF16ByItsCharsetAlone", n8ntest.Answer{Body: n8ntest.Ack, Header: map[string]string{"Content-Type": "application/json; charset=utf-16"}}},
 		{"Dripping", n8ntest.Answer{Body: n8ntest.Ack, Drip: time.Millisecond}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

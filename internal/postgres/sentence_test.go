@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -40,6 +41,10 @@ func checkSentence(t *testing.T, err error, wants ...string) {
 	}
 }
 
+// silence keeps a connection open, which nobody would do for it otherwise, and says
+// nothing.
+func silence(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
 // listener answers connections in its own way.
 func listener(t *testing.T, answer func(net.Conn)) (port int) {
 	t.Helper()
@@ -74,7 +79,7 @@ func TestSentencesOfAConnection(t *testing.T) {
 		change(&l)
 		return func(context.Context, bool) (Login, error) { return l, nil }
 	}
-	nobody := listener(t, func(c net.Conn) {})
+	nobody := listener(t, silence)
 	hangsUp := listener(t, func(c net.Conn) { _ = c.Close() })
 	for _, try := range []struct {
 		name   string

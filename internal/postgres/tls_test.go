@@ -194,6 +194,22 @@ func TestTLS(t *testing.T) {
 	})
 }
 
+// A refused password is told as such, however the connection was made safe.
+func TestAWrongPasswordOverTLSIsNoMatterOfTLS(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	server := startServer(t, throwaway.Options{TLS: ca.sign("db.example"), Password: "right"})
+	for password, want := range map[string]string{"right": "connected", "hunter2": "refused the password of the role \"postgres\""} {
+		for _, mode := range []string{"", "&sslmode=verify-full", "&sslmode=verify-ca", "&sslmode=require", "&sslmode=prefer"} {
+			url := "postgres://postgres:" + password + "@db.example/postgres?sslrootcert=" + ca.file + mode
+			got := ready(t, config.Database{URL: url}, &Connector{dial: dialing(server.Port())})
+			if !strings.Contains(got, want) || strings.Contains(got, "TLS") || strings.Contains(got, "hunter2") {
+				t.Errorf("%s%s: %s, want %q", password, mode, got, want)
+			}
+		}
+	}
+}
+
 // What PGSSLROOTCERT names is trusted besides our roots, and not in their place.
 func TestRootsAreAdded(t *testing.T) {
 	t.Parallel()

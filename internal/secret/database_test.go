@@ -26,6 +26,7 @@ func TestDatabase(t *testing.T) {
 		"NullIsAbsent":          {`{"username":"app","password":"s3cr3t","host":null,"port":null}`, Login{User: "app", Password: "s3cr3t"}, nil},
 		"AnyPassword":           {`{"username":"app","password":` + string(quoted) + `}`, Login{User: "app", Password: hard}, nil},
 		"PasswordKeepsItsSpace": {`{"password":" s3cr3t \n"}`, Login{Password: " s3cr3t \n"}, nil},
+		"ByteOrderMark":         {"\ufeff" + `{"username":"app","password":"s3cr3t"}`, Login{User: "app", Password: "s3cr3t"}, nil},
 		"EmptyObject":           {`{}`, Login{}, nil},
 		"PlainText":             {`s3cr3t`, Login{}, []string{"JSON object", "username"}},
 		"JSONString":            {`"s3cr3t"`, Login{}, []string{"JSON object"}},

@@ -15,6 +15,7 @@ package secret
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,7 +101,8 @@ func (r *Reader) ask(ctx context.Context, id string) (string, error) {
 	case err != nil:
 		return "", explain(id, err)
 	case out.SecretString != nil:
-		return *out.SecretString, nil
+		// Some editors put a byte order mark in front, which is no part of the value.
+		return strings.TrimPrefix(*out.SecretString, "\ufeff"), nil
 	case len(out.SecretBinary) > 0:
 		return "", wrong(id, "holds binary data; store it as text")
 	}

@@ -73,6 +73,9 @@ func parseToken(text, key string) (token, problem string) {
 		if s, ok := str([]byte(doc)); ok {
 			text = s
 		}
+		if _, ok := object(text); ok {
+			return "", "is a JSON object inside of a JSON string; store the object itself, or the token as plain text"
+		}
 	}
 	token, ok := outbox.HeaderToken(text)
 	switch {

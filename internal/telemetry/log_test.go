@@ -103,6 +103,17 @@ func TestInvocationLine(t *testing.T) {
 		})
 	}
 
+	t.Run("ALongErrorStaysOneShortLine", func(t *testing.T) {
+		var out, metrics bytes.Buffer
+		New(Config{Log: &out, Metrics: &metrics}).Reported(t.Context(), cycle.Report{Claimed: 10, Retried: 10}, errors.New(strings.Repeat("no \"database\"\r\n\x00\u2028", 20_000)))
+		if all := lines(t, out.String()); len(all) != 1 || out.Len() > 8<<10 {
+			t.Errorf("%d lines of %d bytes, want one of 8 KB at most", len(all), out.Len())
+		}
+		if e := parseEMF(t, metrics.String()); len(e) != 1 || e[0].values["Retried"][0] != 10 || strings.Contains(metrics.String(), "database") {
+			t.Errorf("metrics %v", e)
+		}
+	})
+
 	t.Run("HasEveryFieldOfTheReport", func(t *testing.T) {
 		var out bytes.Buffer
 		New(Config{Log: &out}).Reported(t.Context(), cycle.Report{}, nil)
