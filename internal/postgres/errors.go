@@ -110,11 +110,12 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// isData reports that a value could not be taken or read: classes 22 (data) and
-// 23 (constraint), and 54 for one that is too large.
+// isData reports that a row could not be taken or read: classes 22 (data), 23
+// (constraint) and 44 (view), 54 for one that is too large, and P0, which is what
+// a trigger raises.
 func isData(err error) bool {
 	switch class(err) {
-	case "22", "23", "54":
+	case "22", "23", "44", "54", "P0":
 		return true
 	}
 	return false
@@ -146,7 +147,7 @@ func isSession(err error) bool {
 	switch code(err) {
 	case "":
 		return true
-	case "25006", "57P01", "57P02", "57P03":
+	case "25006", "57P01", "57P02", "57P03", "57P05":
 		return true
 	}
 	return class(err) == "08"

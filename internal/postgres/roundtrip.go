@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 var (
@@ -45,7 +46,7 @@ type statement struct {
 // send runs statements as one transaction in one round trip, bounded as a whole
 // by limit, or by what ctx leaves. It returns when they were sent.
 func (s *Store) send(ctx context.Context, limit time.Duration, statements ...statement) (sent time.Time, err error) {
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := s.acquire(ctx)
 	if err != nil {
 		return sent, err
 	}
@@ -84,6 +85,25 @@ func (s *Store) send(ctx context.Context, limit time.Duration, statements ...sta
 		}
 	}
 	return sent, nil
+}
+
+// acquire takes a session. Where the role may have no more of them than those that
+// are there, it waits for one of these.
+func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 320*time.Millisecond) {
+		conn, err := s.pool.Acquire(ctx)
+		if code(err) != "53300" {
+			return conn, err
+		}
+		if stat := s.pool.Stat(); stat.AcquiredConns()+stat.IdleConns() == 0 {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause): // some round trips; a login costs Postgres more than these
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 func read(results pgx.BatchResults, row func([][]byte) error) error {

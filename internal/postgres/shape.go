@@ -114,6 +114,7 @@ func (s *Store) lookAgain(ctx context.Context) (*shape, error) {
 		"{json}", found["payload_json"],
 		"{paused}", there,
 		"{running}", "not (" + there + ")",
+		"{whom}", "true",
 	}
 	return shape, nil
 }

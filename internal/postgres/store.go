@@ -36,6 +36,8 @@ var (
 	backlogSQL string
 	//go:embed sql/due.sql
 	dueSQL string
+	//go:embed sql/lapsed.sql
+	lapsedSQL string
 )
 
 var _ cycle.Store = (*Store)(nil)
@@ -111,6 +113,7 @@ func (s *Store) Take(ctx context.Context, c cycle.Claim) (cycle.Batch, error) {
 type mode struct {
 	document string   // SQL for the payload as jsonb
 	among    []string // event_ids; nil: all
+	whom     []string // event_ids of the reclaim; nil: all
 	keep     bool     // reclaim leaves payloads alone
 	part     bool     // claims, and tells no backlog
 }
@@ -128,9 +131,13 @@ func (s *Store) take(ctx context.Context, c cycle.Claim, shape *shape, m mode) (
 		which, order = suspects, orderByLost
 	}
 	if m.among != nil {
-		which += " and event_id = any ('{" + strings.Join(m.among, ",") + "}')"
+		which += " and " + oneOf(m.among)
 	}
-	text := shape.replacer("{which}", which, "{order}", order, "{document}", m.document)
+	names := []string{"{which}", which, "{order}", order, "{document}", m.document}
+	if m.whom != nil {
+		names = append(names, "{whom}", oneOf(m.whom))
+	}
+	text := shape.replacer(names...)
 	claimed := claimedRows{maxBody: c.MaxBody}
 	var facts backlogFacts
 	counted := cycle.BacklogCap
@@ -174,6 +181,8 @@ func (s *Store) take(ctx context.Context, c cycle.Claim, shape *shape, m mode) (
 	return batch, nil
 }
 
+func oneOf(ids []string) string { return "event_id = any ('{" + strings.Join(ids, ",") + "}')" }
+
 // takeCarefully claims in smaller parts, after a payload turned out to be one
 // that Postgres cannot read: that row is claimed as it is, without a token, and
 // the others go their way.
@@ -182,8 +191,7 @@ func (s *Store) takeCarefully(ctx context.Context, c cycle.Claim, shape *shape) 
 	none := mode{document: unreadable, among: []string{}}
 	all, err := s.take(ctx, c, shape, none)
 	if isData(err) {
-		none.keep = true
-		all, err = s.take(ctx, c, shape, none)
+		all, err = s.reclaimParts(ctx, c, shape, none)
 	}
 	if err != nil || all.Paused {
 		return all, err
@@ -207,6 +215,43 @@ func (s *Store) takeCarefully(ctx context.Context, c cycle.Claim, shape *shape) 
 		err = nil
 	}
 	all.Drained = len(all.Events) < c.Limit && !all.CutByBytes
+	return all, err
+}
+
+// reclaimParts takes rows back in smaller parts, after one of them turned out to
+// be unreadable, or not to be changed at all: a constraint that came later, or a
+// trigger, forbids it. Such a one stays as it is, and the others go their way.
+func (s *Store) reclaimParts(ctx context.Context, c cycle.Claim, shape *shape, m mode) (cycle.Batch, error) {
+	rows, err := s.exchange(ctx, shape.replacer().Replace(lapsedSQL), c.Reclaim.Limit)
+	if err != nil {
+		return cycle.Batch{}, err
+	}
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		ids[i] = row[0]
+	}
+	var reclaimed cycle.Reclaimed
+	for size := len(ids); len(ids) > 0; {
+		m.whom = ids[:min(size, len(ids))]
+		batch, err := s.take(ctx, c, shape, m)
+		switch {
+		case err != nil && !isData(err):
+			return batch, err
+		case err != nil && len(m.whom) > 1:
+			size = len(m.whom) / 2
+			continue
+		case err != nil && !m.keep:
+			m.keep = true
+			continue
+		case err == nil:
+			reclaimed.Returned += batch.Reclaimed.Returned
+			reclaimed.Failed += batch.Reclaimed.Failed
+		}
+		ids, size, m.keep = ids[len(m.whom):], 2*len(m.whom), false
+	}
+	c.Reclaim = cycle.Reclaim{}
+	all, err := s.take(ctx, c, shape, m)
+	all.Reclaimed = reclaimed
 	return all, err
 }
 

@@ -5,6 +5,7 @@
 --   $2 integer   leases that a row may lose in a row
 --   $3 boolean   leave payload_json alone: one of them holds a token and cannot be
 --                read as jsonb
+--   {whom}       true, or which of them
 --
 -- Returns  delivery_status of each row.
 -- Invariant: a row with a live lease, one locked by somebody else, and one whose
@@ -16,6 +17,7 @@ with expired as materialized (
     from {table}
     where delivery_status = 'delivering'
       and next_attempt_at <= statement_timestamp()
+      and {whom}
     order by next_attempt_at
     limit $1::int
     for update skip locked
