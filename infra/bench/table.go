@@ -48,6 +48,16 @@ func verdict(reached bool) string {
 	return "**missed**"
 }
 
+// busiest is the cell at 0 ms that ours does best in.
+func busiest(cells []cell, all runs) (best cell, ok bool) {
+	for _, c := range cells {
+		if c.ms == 0 && (!ok || figure(all[c]["ours"], result.rate) > figure(all[best]["ours"], result.rate)) {
+			best, ok = c, true
+		}
+	}
+	return best, ok
+}
+
 // perThousand is CPU seconds for a thousand events.
 func perThousand(seconds func(result) float64) func(result) float64 {
 	return func(r result) float64 { return seconds(r) / float64(r.Done) * 1000 }
@@ -82,6 +92,11 @@ func writeTable(p *place, o options, cells []cell, all runs, floor []result, mem
 	line("\nOther programs used up to %.0f %% of the machine meanwhile (the highest median of a cell).", 100*foreign)
 	line("Claim and outcome in the least SQL there is, no HTTP, batches of %d on %d sessions: %.0f events/s, %.3f + %.3f CPU s per 1,000 (own + Postgres).\n", floorBatch, floorSessions,
 		figure(floor, result.rate), figure(floor, ownPerThousand), figure(floor, postgresPerThousand))
+	if c, ok := busiest(cells, all); ok {
+		ours, bare := figure(all[c]["ours"], result.rate), figure(all[c]["bare"], result.rate)
+		both := 1 / (1/bare + 1/figure(floor, result.rate))
+		line("At 0 ms the cores are busy, and who does both limits does them one after the other: %.0f events/s with %d in flight, which is %.2f of the bare client. Ours is %.2f of that.\n", both, c.inFlight, both/bare, ours/both)
+	}
 
 	line("## CPU and memory\n")
 	line("| n8n answers in | in flight | CPU s per 1,000 events, own + Postgres: ours | bare client | River | below River | peak memory MB: ours | River |")

@@ -45,17 +45,21 @@ type feed struct {
 	r       *run
 	ctx     context.Context
 	queue   []outbox.Event
-	batch   *Batch     // the one that queue comes from
-	next    chan taken // the claim under way; nil if there is none
-	left    int        // cycles that may still begin; -1: no bound
-	before  string     // see Claim.Before
-	last    *Batch     // the newest batch claimed
-	unasked bool       // nothing was claimed yet
-	reclaim bool       // the next claim is the invocation's first
+	batch   *Batch        // the one that queue comes from
+	size    int           // of it
+	came    time.Time     // when it came
+	took    time.Duration // how long its claim took
+	next    chan taken    // the claim under way; nil if there is none
+	left    int           // cycles that may still begin; -1: no bound
+	before  string        // see Claim.Before
+	last    *Batch        // the newest batch claimed
+	unasked bool          // nothing was claimed yet
+	reclaim bool          // the next claim is the invocation's first
 }
 
 type taken struct {
 	batch Batch
+	took  time.Duration
 	err   error
 }
 
@@ -83,7 +87,7 @@ func (f *feed) pop() (*outbox.Event, *Batch, Stopped, error) {
 	}
 	e := &f.queue[0]
 	f.queue = f.queue[1:]
-	if f.next == nil && len(f.queue) <= f.lowWater() && f.exhausted() == "" {
+	if f.next == nil && f.runsOut() && f.exhausted() == "" {
 		f.ask()
 	}
 	return e, f.batch, "", nil
@@ -106,14 +110,20 @@ func (f *feed) exhausted() Stopped {
 	return ""
 }
 
-// lowWater is the length of the queue at which the next batch is claimed. Half
-// a batch lasts some thirty milliseconds at full speed, about as long as a claim
-// takes. Batches cut by their bytes are large, and only one is held at a time.
-func (f *feed) lowWater() int {
-	if f.batch.CutByBytes {
-		return 0
+// runsOut reports whether the queue would be empty before the next batch is here,
+// at the pace since this batch came. A claim may take three times as long as the
+// last one did. So a fast n8n never waits for a claim, and for a slow one no event
+// waits under a lease that runs. The pace is known when a quarter of the batch is
+// gone. Batches cut by their bytes are large, and only one is held at a time.
+func (f *feed) runsOut() bool {
+	gone := f.size - len(f.queue)
+	switch {
+	case len(f.queue) == 0:
+		return true
+	case f.batch.CutByBytes || 4*gone < f.size:
+		return false
 	}
-	return f.r.Settings.ClaimLimit / 2
+	return time.Since(f.came)*time.Duration(len(f.queue))/time.Duration(gone) <= 3*f.took
 }
 
 // ask sends the claim of the next batch.
@@ -130,8 +140,9 @@ func (f *feed) ask() {
 	next := make(chan taken, 1)
 	f.next = next
 	go func() {
+		asked := time.Now()
 		batch, err := f.r.take(f.ctx, c)
-		next <- taken{batch, err}
+		next <- taken{batch, time.Since(asked), err}
 	}()
 }
 
@@ -141,6 +152,7 @@ func (f *feed) receive(t taken) (Stopped, error) {
 		return "", t.err
 	}
 	f.queue, f.batch, f.last = t.batch.Events, &t.batch, &t.batch
+	f.size, f.came, f.took = len(f.queue), time.Now(), t.took
 	if f.before == "" {
 		f.before = t.batch.Now
 	}
