@@ -72,7 +72,7 @@ func claimPart(ctx context.Context, p *place, o options) error {
 			}
 		}
 	}
-	return writeClaims(p, tables)
+	return writeClaims(p, tables, o.rows)
 }
 
 // claim inserts a batch, claims it, records it, and then claims nothing.
@@ -165,9 +165,9 @@ func fillUpdated(ctx context.Context, db *pgx.Conn, _ int) error {
 
 // writeClaims writes results/claim.md. The ratio is the median of those of each
 // round.
-func writeClaims(p *place, tables []*crowd) error {
+func writeClaims(p *place, tables []*crowd, rows int) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# A claim and the size of the table\n\n%s on %s; `cd infra/bench && go run . -claim`.\n", time.Now().UTC().Format("2 January 2006"), p.machine())
+	fmt.Fprintf(&b, "# A claim and the size of the table\n\n%s on %s; `cd infra/bench && go run . -claim -rows %d`.\n", time.Now().UTC().Format("2 January 2006"), p.machine(), rows)
 	fmt.Fprintf(&b, "Store.Take as an invocation does it first, reclaim and backlog included: %d due rows, and none, %d times on each table in turn. ms, median (lowest-highest); ratios are medians of those within a round.\n\n", claimRows, claimRounds)
 	fmt.Fprintln(&b, "| in the table | claim of 500 | first of all | to the empty table | to reach | | Postgres CPU | nothing due | to the empty table |")
 	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|---|")
