@@ -28,7 +28,7 @@ type Emulator struct {
 	address string
 	pidFile string // holds the process id of the bootstrap
 	exited  chan struct{}
-	out     safeBuffer
+	out     output
 }
 
 // StartEmulator starts the emulator, a program, with the bootstrap in it, which
@@ -39,7 +39,7 @@ type Emulator struct {
 // proxy that adds Trace to each invocation.
 func StartEmulator(t testing.TB, emulator, bootstrap string, timeout time.Duration, env ...string) *Emulator {
 	t.Helper()
-	e := &Emulator{t: t, address: freeAddress(t), pidFile: filepath.Join(t.TempDir(), "pid"), exited: make(chan struct{})}
+	e := &Emulator{t: t, address: freeAddress(t), pidFile: filepath.Join(t.TempDir(), "pid"), exited: make(chan struct{}), out: newOutput(t)}
 	api := freeAddress(t)
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: api})
 	proxy.ModifyResponse = func(r *http.Response) error {
@@ -56,7 +56,7 @@ func StartEmulator(t testing.TB, emulator, bootstrap string, timeout time.Durati
 	}
 	cmd := exec.Command(emulator, "--log-level", "error", "--runtime-interface-emulator-address", e.address, "--runtime-api-address", api, script)
 	cmd.Env = append(environment(), append(env, fmt.Sprintf("AWS_LAMBDA_FUNCTION_TIMEOUT=%d", int(timeout.Seconds())))...)
-	cmd.Stdout, cmd.Stderr = &e.out, &e.out
+	cmd.Stdout, cmd.Stderr = e.out.File, e.out.File
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("starting the emulator: %v", err)

@@ -10,7 +10,6 @@
 package lambdatest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -41,7 +40,7 @@ type Function struct {
 	count   int
 	process *exec.Cmd
 	exited  chan struct{}
-	out     safeBuffer
+	out     output
 }
 
 type invocation struct {
@@ -104,7 +103,7 @@ func Clean() {
 // is all of its environment but what Lambda sets.
 func Start(t testing.TB, bootstrap string, env ...string) *Function {
 	t.Helper()
-	f := &Function{t: t, bootstrap: bootstrap, env: env, next: make(chan *invocation), current: map[string]*invocation{}}
+	f := &Function{t: t, bootstrap: bootstrap, env: env, next: make(chan *invocation), current: map[string]*invocation{}, out: newOutput(t)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", f.serveNext)
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/response", f.serveEnd(true))
@@ -197,7 +196,7 @@ func (f *Function) ensure() chan struct{} {
 	cmd := exec.Command(f.bootstrap)
 	cmd.Env = append(environment(), "AWS_LAMBDA_RUNTIME_API="+strings.TrimPrefix(f.api.URL, "http://"))
 	cmd.Env = append(cmd.Env, f.env...)
-	cmd.Stdout, cmd.Stderr = &f.out, &f.out
+	cmd.Stdout, cmd.Stderr = f.out.File, f.out.File
 	if err := cmd.Start(); err != nil {
 		f.t.Fatalf("starting the bootstrap: %v", err)
 	}
@@ -292,20 +291,27 @@ func (f *Function) WaitOutput(ctx context.Context, text string) bool {
 	return true
 }
 
-// safeBuffer is a buffer that may be read while a process writes to it.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+// output is a file that processes write to themselves: what was written before an
+// answer can be read once the answer is here.
+type output struct{ *os.File }
+
+func newOutput(t testing.TB) output {
+	t.Helper()
+	file, err := os.CreateTemp("", "outbox-output-")
+	if err != nil {
+		t.Fatalf("keeping the output: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = file.Close()
+		_ = os.Remove(file.Name())
+	})
+	return output{file}
 }
 
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
+func (o output) String() string {
+	text, err := os.ReadFile(o.Name())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
