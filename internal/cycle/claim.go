@@ -26,18 +26,29 @@ type Claim struct {
 
 // Batch is what a claim returned.
 type Batch struct {
-	Reclaimed   Reclaimed
-	Events      []outbox.Event // in claim order
-	Now         string         // the database's time, in its own words, for Claim.Before
-	Sent        time.Time      // when the claim was sent: what is left of the lease counts from here
-	Clock       outbox.Micros  // the database's time when the claim was sent, or a little later
-	Drained     bool           // fewer rows were due than the claim would have taken
-	CutByBytes  bool           // Claim.Bytes ended the batch
-	SuspectsDue bool           // suspects wait for a claim of their own
-	Paused      bool           // an operator paused the dispatcher; nothing was claimed
-	Backlog     Backlog        // after the claim, unless it was Uncounted
-	Counted     bool           // Backlog holds the counts
+	Reclaimed    Reclaimed
+	Events       []outbox.Event // in claim order
+	Now          string         // the database's time, in its own words, for Claim.Before
+	Sent         time.Time      // when the claim was sent: what is left of the lease counts from here
+	Clock        outbox.Micros  // the database's time when the claim was sent, or a little later
+	Drained      bool           // fewer rows were due than the claim would have taken
+	CutByBytes   bool           // Claim.Bytes ended the batch
+	SuspectsDue  bool           // suspects wait for a claim of their own
+	Paused       bool           // an operator paused the dispatcher; nothing was claimed
+	Unchangeable []Unchangeable // rows that nobody can take
+	Backlog      Backlog        // after the claim, unless it was Uncounted
+	Counted      bool           // Backlog holds the counts
 }
+
+// Unchangeable is a row that the database lets nobody change: a constraint that came
+// later, or a trigger, forbids it. It stays as it is until a person mends that.
+type Unchangeable struct {
+	EventID string
+	Reason  string // why, without a value of the row
+}
+
+// maxUnchangeable bounds how many of a batch are told.
+const maxUnchangeable = 10
 
 // feed hands out claimed events one by one and claims the next batch while the
 // last one is still on its way, so that the connections to n8n never idle.
@@ -193,6 +204,9 @@ func (r *run) take(ctx context.Context, c Claim) (Batch, error) {
 	}
 	batch, err := r.Store.Take(step, c)
 	end(err)
+	for _, u := range batch.Unchangeable[:min(maxUnchangeable, len(batch.Unchangeable))] {
+		r.Observer.Unchangeable(ctx, u)
+	}
 	if err != nil {
 		return batch, err
 	}

@@ -12,6 +12,9 @@ func (Discard) Step(ctx context.Context, _ string) (context.Context, func(error)
 	return ctx, func(error) {}
 }
 
+// Unchangeable does nothing.
+func (Discard) Unchangeable(context.Context, Unchangeable) {}
+
 // Attempted does nothing.
 func (Discard) Attempted(context.Context, Attempt) {}
 

@@ -74,6 +74,8 @@ type Observer interface {
 	// Step marks the start of a step ("reclaim", "claim", "deliver", "record",
 	// "secret"). The returned function ends it, with the step's error or nil.
 	Step(ctx context.Context, name string) (context.Context, func(error))
+	// Unchangeable tells of a row that nobody can take.
+	Unchangeable(ctx context.Context, u Unchangeable)
 	// Attempted tells of one attempt, once its outcome is decided.
 	Attempted(ctx context.Context, a Attempt)
 	// Reported tells of a whole invocation, once, at its end. err is nil unless

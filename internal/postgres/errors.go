@@ -121,6 +121,17 @@ func isData(err error) bool {
 	return false
 }
 
+// refusal says why a row could not be changed. The message of Postgres is left out:
+// a trigger may put values of the row into it.
+func refusal(err error) string {
+	text := "Postgres refuses every change of this row with SQLSTATE " + code(err)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.ConstraintName != "" {
+		return text + ", constraint " + pg.ConstraintName
+	}
+	return text + "; look for a trigger on the table"
+}
+
 // isShape reports that the table is not what the statement took it for.
 func isShape(err error) bool {
 	switch code(err) {

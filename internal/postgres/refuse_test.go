@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"outbox-dispatcher/internal/outbox"
@@ -30,6 +31,9 @@ func TestARowThatCannotBeChangedHoldsUpNoOther(t *testing.T) {
 			batch := f.take(reclaiming(10))
 			if r := batch.Reclaimed; r.Returned != 1 || r.Failed != 1 || numbers(batch.Events) != "13 22" {
 				t.Errorf("%+v, claimed %s; want one returned, one failed, 13 and 22 claimed", r, numbers(batch.Events))
+			}
+			if r := batch.Unchangeable; len(r) != 2 || r[0].EventID != id(11) || r[1].EventID != id(21) || !strings.Contains(r[0].Reason, code) || !strings.Contains(r[1].Reason, code) || strings.Contains(fmt.Sprint(r), "not this one") {
+				t.Errorf("unchangeable: %+v", r)
 			}
 			f.unchanged(11, before[0])
 			f.unchanged(21, before[1])

@@ -231,6 +231,7 @@ func (s *Store) reclaimParts(ctx context.Context, c cycle.Claim, shape *shape, m
 		ids[i] = row[0]
 	}
 	var reclaimed cycle.Reclaimed
+	var unchangeable []cycle.Unchangeable
 	for size := len(ids); len(ids) > 0; {
 		m.whom = ids[:min(size, len(ids))]
 		batch, err := s.take(ctx, c, shape, m)
@@ -243,7 +244,9 @@ func (s *Store) reclaimParts(ctx context.Context, c cycle.Claim, shape *shape, m
 		case err != nil && !m.keep:
 			m.keep = true
 			continue
-		case err == nil:
+		case err != nil:
+			unchangeable = append(unchangeable, cycle.Unchangeable{EventID: m.whom[0], Reason: refusal(err)})
+		default:
 			reclaimed.Returned += batch.Reclaimed.Returned
 			reclaimed.Failed += batch.Reclaimed.Failed
 		}
@@ -251,7 +254,7 @@ func (s *Store) reclaimParts(ctx context.Context, c cycle.Claim, shape *shape, m
 	}
 	c.Reclaim = cycle.Reclaim{}
 	all, err := s.take(ctx, c, shape, m)
-	all.Reclaimed = reclaimed
+	all.Reclaimed, all.Unchangeable = reclaimed, unchangeable
 	return all, err
 }
 
@@ -277,7 +280,11 @@ func (s *Store) takeParts(ctx context.Context, all *cycle.Batch, c cycle.Claim, 
 	err := s.takePart(ctx, all, c, shape, mode{document: unreadable, among: bad, part: true})
 	if isData(err) { // one of them cannot be changed at all
 		for i := range bad {
-			if one := s.takePart(ctx, all, c, shape, mode{document: unreadable, among: bad[i : i+1], part: true}); one != nil && !isData(one) {
+			one := s.takePart(ctx, all, c, shape, mode{document: unreadable, among: bad[i : i+1], part: true})
+			switch {
+			case isData(one):
+				all.Unchangeable = append(all.Unchangeable, cycle.Unchangeable{EventID: bad[i], Reason: refusal(one)})
+			case one != nil:
 				return one
 			}
 		}

@@ -70,6 +70,16 @@ func TestAttemptLine(t *testing.T) {
 	}
 }
 
+func TestUnchangeableLine(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	New(Config{Log: &out}).Unchangeable(inLambda(t.Context()), cycle.Unchangeable{EventID: "e-1", Reason: "constraint\nx"})
+	all := lines(t, out.String())
+	if len(all) != 1 || all[0]["msg"] != "unchangeable" || all[0]["level"] != "WARN" || all[0]["event_id"] != "e-1" || all[0]["error"] != "constraint x" || all[0]["requestId"] != "request-1" {
+		t.Errorf("got %s", &out)
+	}
+}
+
 func TestInvocationLine(t *testing.T) {
 	for name, c := range map[string]struct {
 		report cycle.Report

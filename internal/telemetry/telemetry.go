@@ -2,9 +2,10 @@
 // metrics (CloudWatch embedded metric format) and traces (X-Ray). It is the only
 // package that knows any of the three.
 //
-//	step        a log line at DEBUG             a subsegment
-//	attempt     a log line                      a subsegment if it failed or was slow
-//	invocation  a log line                      all metrics, zeros included
+//	step          a log line at DEBUG             a subsegment
+//	unchangeable  a log line: a row that the database lets nobody change
+//	attempt       a log line                      a subsegment if it failed or was slow
+//	invocation    a log line                      all metrics, zeros included
 //
 // # Guarantees
 //
@@ -38,6 +39,7 @@ import (
 	"time"
 
 	"outbox-dispatcher/internal/cycle"
+	"outbox-dispatcher/internal/outbox"
 )
 
 // Config says where telemetry goes. The zero value discards all of it.
@@ -162,6 +164,12 @@ func (t *Telemetry) Step(ctx context.Context, name string) (stepCtx context.Cont
 		t.tracer.end(s, ended, err)
 		t.logStep(ctx, name, ended.Sub(began), err)
 	}
+}
+
+// Unchangeable tells of a row that nobody can take.
+func (t *Telemetry) Unchangeable(ctx context.Context, u cycle.Unchangeable) {
+	defer ignorePanic()
+	t.log.WarnContext(ctx, "unchangeable", "event_id", u.EventID, "error", outbox.Clean(u.Reason))
 }
 
 // Attempted tells of one attempt.
