@@ -29,11 +29,11 @@ func TestMatrix(t *testing.T) {
 	t.Parallel()
 	bootstrap := lambdatest.Build(t, "./functions/dispatcher")
 	var out strings.Builder
-	all := cells(false, regexp.MustCompile(`^(SIGKILL / before the record|Postgres killed, back at once / during the POST|n8n killed, back at once / answer on its way|reset on the way to Postgres / record committed)$`))
-	if len(all) != 4 {
+	all := cells(false, regexp.MustCompile(`^(SIGKILL / before the record|Postgres killed, back at once / during the POST|n8n killed, back at once / answer on its way|reset on the way to Postgres / record committed|black hole before Postgres / claim on its way|sessions die unnoticed / in the freeze)$`))
+	if len(all) != 6 {
 		t.Fatalf("%d cells", len(all))
 	}
-	ok, err := runMatrix(t.Context(), &out, all, 2, bootstrap, true)
+	ok, err := runMatrix(t.Context(), &out, all, 3, bootstrap, true)
 	if t.Log("\n" + out.String()); err != nil || !ok {
 		t.Errorf("the matrix does not hold: %v", err)
 	}

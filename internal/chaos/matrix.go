@@ -21,7 +21,7 @@ var shortMatrix = map[string]string{
 	"sessions terminated":              `claim on its way|during the POST|release committed`,
 	"reset on the way to Postgres":     `claim committed|half a record sent|record committed`,
 	"sessions die unnoticed":           `in the freeze`,
-	"black hole before Postgres":       `record committed`,
+	"black hole before Postgres":       `claim on its way|record committed`,
 	"n8n killed, back at once":         `during the POST|before the record`,
 	"n8n gone until later":             `during the POST`,
 	"reset on the way to n8n":          `half a POST sent|answer on its way`,

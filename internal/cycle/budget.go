@@ -55,6 +55,13 @@ func (b budget) startWindow(lease time.Duration) time.Duration {
 	return max(lease-b.needed(), min(leaseWindow, lease-b.post))
 }
 
+// forWork returns a context for what is done before the report. Whatever waits for
+// the database ends with it, so that one that does not answer cannot hold the
+// invocation until it is killed.
+func (b budget) forWork(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithDeadline(ctx, b.end.Add(-reportTime))
+}
+
 // background returns a context for recording: it outlives ctx and ends with the
 // budget.
 func (b budget) background(ctx context.Context) context.Context {

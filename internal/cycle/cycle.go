@@ -126,7 +126,9 @@ func (d *Dispatcher) Run(ctx context.Context, req Request) (report Report, err e
 		return report, nil
 	}
 	if req.DryRun {
-		due, backlog, err := d.Store.Due(ctx, r.Settings.ClaimLimit)
+		work, cancel := r.budget.forWork(ctx)
+		defer cancel()
+		due, backlog, err := d.Store.Due(work, r.Settings.ClaimLimit)
 		r.tally.dryRun(due)
 		r.tally.backlog(backlog)
 		r.tally.stop(CycleLimit)
@@ -154,7 +156,9 @@ type run struct {
 func (r *run) invoke(ctx context.Context) error {
 	// The token and the session with the database are fetched side by side, and
 	// both before anything is claimed.
-	g, both := errgroup.WithContext(ctx)
+	work, cancel := r.budget.forWork(ctx)
+	defer cancel()
+	g, both := errgroup.WithContext(work)
 	g.Go(func() (err error) {
 		r.token, err = fetchToken(both, r.Tokens, r.Observer)
 		return err
@@ -166,7 +170,7 @@ func (r *run) invoke(ctx context.Context) error {
 
 	r.Pacer.begin(r.Settings.Concurrency, r.Settings.HTTPTimeout)
 	r.recorder = startRecorder(r.budget.background(ctx), r.Store, r.Settings.Policy, r.Observer, &r.tally)
-	err := r.cycles(ctx)
+	err := r.cycles(work)
 	if unrecorded := r.recorder.close(); unrecorded != nil {
 		err = unrecorded
 	}
