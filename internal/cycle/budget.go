@@ -66,7 +66,7 @@ func (b budget) forWork(ctx context.Context) (context.Context, context.CancelFun
 // budget.
 func (b budget) background(ctx context.Context) context.Context {
 	// Its resources are gone with the deadline, which is at most minutes away.
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), b.end.Add(-reportTime))
+	ctx, cancel := b.forWork(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, cancel)
 	return ctx
 }

@@ -37,7 +37,6 @@ type Batch struct {
 	Paused       bool           // an operator paused the dispatcher; nothing was claimed
 	Unchangeable []Unchangeable // rows that nobody can take
 	Backlog      Backlog        // after the claim, unless it was Uncounted
-	Counted      bool           // Backlog holds the counts
 }
 
 // Unchangeable is a row that the database lets nobody change: a constraint that came
@@ -56,14 +55,12 @@ type feed struct {
 	r       *run
 	ctx     context.Context
 	queue   []outbox.Event
-	batch   *Batch        // the one that queue comes from
-	size    int           // of it
+	batch   *Batch        // the newest, which queue comes from; nil: none yet
 	came    time.Time     // when it came
 	took    time.Duration // how long its claim took
 	next    chan taken    // the claim under way; nil if there is none
 	left    int           // cycles that may still begin; -1: no bound
 	before  string        // see Claim.Before
-	last    *Batch        // the newest batch claimed
 	unasked bool          // nothing was claimed yet
 	reclaim bool          // the next claim is the invocation's first
 }
@@ -109,9 +106,9 @@ func (f *feed) exhausted() Stopped {
 	switch {
 	case f.unasked:
 		return ""
-	case f.last != nil && f.last.Paused:
+	case f.batch != nil && f.batch.Paused:
 		return Paused
-	case f.last != nil && f.last.Drained:
+	case f.batch != nil && f.batch.Drained:
 		return Drained
 	case f.left == 0:
 		return CycleLimit
@@ -127,11 +124,12 @@ func (f *feed) exhausted() Stopped {
 // waits under a lease that runs. The pace is known when a quarter of the batch is
 // gone. Batches cut by their bytes are large, and only one is held at a time.
 func (f *feed) runsOut() bool {
-	gone := f.size - len(f.queue)
+	size := len(f.batch.Events)
+	gone := size - len(f.queue)
 	switch {
 	case len(f.queue) == 0:
 		return true
-	case f.batch.CutByBytes || 4*gone < f.size:
+	case f.batch.CutByBytes || 4*gone < size:
 		return false
 	}
 	return time.Since(f.came)*time.Duration(len(f.queue))/time.Duration(gone) <= 3*f.took
@@ -162,8 +160,7 @@ func (f *feed) receive(t taken) (Stopped, error) {
 	if t.err != nil {
 		return "", t.err
 	}
-	f.queue, f.batch, f.last = t.batch.Events, &t.batch, &t.batch
-	f.size, f.came, f.took = len(f.queue), time.Now(), t.took
+	f.queue, f.batch, f.came, f.took = t.batch.Events, &t.batch, time.Now(), t.took
 	if f.before == "" {
 		f.before = t.batch.Now
 	}
@@ -210,6 +207,6 @@ func (r *run) take(ctx context.Context, c Claim) (Batch, error) {
 	if err != nil {
 		return batch, err
 	}
-	r.tally.took(batch)
+	r.tally.took(c, batch)
 	return batch, nil
 }

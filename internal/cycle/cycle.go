@@ -154,10 +154,10 @@ type run struct {
 }
 
 func (r *run) invoke(ctx context.Context) error {
-	// The token and the session with the database are fetched side by side, and
-	// both before anything is claimed.
 	work, cancel := r.budget.forWork(ctx)
 	defer cancel()
+	// The token and the session with the database are fetched side by side, and
+	// both before anything is claimed.
 	g, both := errgroup.WithContext(work)
 	g.Go(func() (err error) {
 		r.token, err = fetchToken(both, r.Tokens, r.Observer)

@@ -44,7 +44,7 @@ func (r *run) look(ctx context.Context, reclaim bool) (Stopped, error) {
 	step, end := r.Observer.Step(ctx, "deliver")
 	f := newFeed(step, r, reclaim)
 	why, err := r.deliverAll(step, f)
-	if err == nil && why == Drained && f.last.SuspectsDue {
+	if err == nil && why == Drained && f.batch.SuspectsDue {
 		why, err = r.deliverSuspects(step)
 	}
 	end(err)

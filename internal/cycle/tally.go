@@ -33,8 +33,8 @@ func (t *tally) dryRun(due []DueEvent) {
 
 // took counts a batch. Its backlog figures are those of the report only if
 // nothing was claimed: what is delivered changes them.
-func (t *tally) took(b Batch) {
-	if b.Counted {
+func (t *tally) took(c Claim, b Batch) {
+	if !c.Uncounted {
 		t.backlog(b.Backlog)
 	}
 	t.change(func(r *Report) {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"outbox-dispatcher/internal/cycle"
+	"outbox-dispatcher/internal/operator"
 	"outbox-dispatcher/internal/outbox"
-	"outbox-dispatcher/internal/postgres"
 )
 
 // report prints the report of an invocation in two lines: what was done, and how
@@ -111,7 +111,7 @@ func shade(before, after row) colour {
 }
 
 // closingWords say what was proved, and what to try next.
-func closingWords(t *table, n *n8n, status postgres.Status) []string {
+func closingWords(t *table, n *n8n, status operator.Overview) []string {
 	var words []string
 	if n.standIn != nil {
 		posts, acknowledged, doubles := n.standIn.counts()

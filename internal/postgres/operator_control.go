@@ -17,23 +17,9 @@ var (
 
 // Overview counts what is where, and tells who paused the dispatcher.
 func (s *Store) Overview(ctx context.Context) (operator.Overview, error) {
-	st, err := s.Status(ctx)
-	if err != nil {
-		return operator.Overview{}, err
-	}
-	o := operator.Overview{
-		Table: st.Table, Statuses: st.Statuses, Estimated: st.Estimated,
-		Due: st.Due, Later: st.Later, Suspects: st.Suspects,
-		Leased: st.Leased, Expired: st.Expired, Parked: st.Parked,
-		FailedBy:    []operator.FailedBy{},
-		CountedUpTo: st.CountedUpTo, AtLeast: st.AtLeast,
-		OldestDueAgeSeconds: st.OldestDueAgeSeconds, Paused: st.Paused,
-	}
-	for _, f := range st.FailedBy {
-		o.FailedBy = append(o.FailedBy, operator.FailedBy(f))
-	}
-	if !o.Paused {
-		return o, nil
+	o, err := s.Status(ctx)
+	if err != nil || !o.Paused {
+		return o, err
 	}
 	rows, err := s.askTable(ctx, pausedSQL, nil)
 	if err != nil || len(rows) == 0 {

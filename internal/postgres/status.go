@@ -12,58 +12,28 @@ import (
 
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/cycle"
+	"outbox-dispatcher/internal/operator"
 )
 
 //go:embed sql/status.sql
 var statusSQL string
 
-// Status is the state of the table as an operator sees it first. Counts stop at
-// CountedUpTo, so that it costs the same whether ten thousand or ten million rows
-// wait.
-type Status struct {
-	Table string `json:"table"`
-	// Statuses counts rows by delivery_status, those of others included. In a
-	// large table the succeeded ones are an estimate, and those of others are
-	// counted with them.
-	Statuses            map[string]int64 `json:"statuses"`
-	Estimated           bool             `json:"estimated"`
-	Due                 int64            `json:"due"`      // pending, to be sent now
-	Later               int64            `json:"later"`    // pending, waiting for their next attempt
-	Suspects            int64            `json:"suspects"` // pending, lost several leases in a row
-	Leased              int64            `json:"leased"`   // delivering, somebody works on them
-	Expired             int64            `json:"expired"`  // delivering, the lease ran out
-	Parked              int64            `json:"parked"`   // delivering without a deadline
-	FailedBy            []FailedBy       `json:"failed_by_code"`
-	CountedUpTo         int64            `json:"counted_up_to"`
-	AtLeast             []string         `json:"at_least"` // the counts that stopped there, by their names above
-	OldestDueAgeSeconds float64          `json:"oldest_due_age_seconds"`
-	Paused              bool             `json:"paused"`
-}
-
-// FailedBy counts failed events of one code.
-type FailedBy struct {
-	Code  string `json:"code"`
-	Count int64  `json:"count"`
-	// AtLeast: counting stopped there.
-	AtLeast bool `json:"at_least"`
-}
-
 // exactBelow is the size in bytes up to which rows are counted one by one. Above
 // it a count would read the whole table, and the statistics have to do.
 const exactBelow = 256 << 20
 
-// Status counts what is where.
-func (s *Store) Status(ctx context.Context) (Status, error) {
+// Status counts what is where. It leaves out who paused the dispatcher.
+func (s *Store) Status(ctx context.Context) (operator.Overview, error) {
 	shape, err := s.look(ctx)
 	if err != nil {
-		return Status{}, err
+		return operator.Overview{}, err
 	}
-	st := Status{Table: displayed(s.table), CountedUpTo: cycle.BacklogCap, AtLeast: []string{}}
+	st := operator.Overview{Table: displayed(s.table), FailedBy: []operator.FailedBy{}, CountedUpTo: cycle.BacklogCap, AtLeast: []string{}}
 	rows, err := s.exchange(ctx, shape.replacer().Replace(statusSQL), st.CountedUpTo)
 	if err != nil {
 		return st, s.explain(ctx, err)
 	}
-	st.read(rows)
+	readParts(&st, rows)
 	if err := s.done(ctx, shape, &st); err != nil {
 		return st, s.explain(ctx, err)
 	}
@@ -93,14 +63,14 @@ var wholes = []struct {
 	{"failed", []string{"failed"}},
 }
 
-// read takes the rows of status.sql.
-func (st *Status) read(rows [][]string) {
+// readParts takes the rows of status.sql.
+func readParts(st *operator.Overview, rows [][]string) {
 	counts, more := map[string]int64{}, map[string]bool{}
 	for _, row := range rows {
 		part := row[0]
 		n, _ := strconv.ParseInt(row[1], 10, 64)
 		if code, ok := strings.CutPrefix(part, "failed:"); ok {
-			st.FailedBy = append(st.FailedBy, FailedBy{code, n, row[2] == "true"})
+			st.FailedBy = append(st.FailedBy, operator.FailedBy{Code: code, Count: n, AtLeast: row[2] == "true"})
 		}
 		if strings.HasPrefix(part, "failed") {
 			part = "failed"
@@ -108,7 +78,7 @@ func (st *Status) read(rows [][]string) {
 		counts[part] += n
 		more[part] = more[part] || row[2] == "true"
 	}
-	slices.SortFunc(st.FailedBy, func(a, b FailedBy) int {
+	slices.SortFunc(st.FailedBy, func(a, b operator.FailedBy) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Code, b.Code))
 	})
 	st.Due, st.Later, st.Suspects = counts["due"], counts["later"], counts["suspects"]
@@ -129,7 +99,7 @@ func (st *Status) read(rows [][]string) {
 }
 
 // done counts the other statuses, or takes what the statistics leave for them.
-func (s *Store) done(ctx context.Context, shape *shape, st *Status) error {
+func (s *Store) done(ctx context.Context, shape *shape, st *operator.Overview) error {
 	// What is not done, by the statistics: each such row is in one of these three
 	// indexes of ours, or in that of the suspects, which are few.
 	rows, err := s.exchange(ctx, `select pg_relation_size(c.oid)::text, greatest(c.reltuples, 0)::bigint::text,

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"outbox-dispatcher/internal/config"
+	"outbox-dispatcher/internal/operator"
 )
 
 func statusCountsWhatIsWhere(t *testing.T, f *fixture) {
@@ -32,11 +33,11 @@ func statusCountsWhatIsWhere(t *testing.T, f *fixture) {
 		t.Errorf("the oldest is due for %v s, want 600", got.OldestDueAgeSeconds)
 	}
 	got.OldestDueAgeSeconds = 0
-	want := Status{
+	want := operator.Overview{
 		Table:    displayed(f.store.table),
 		Statuses: map[string]int64{"pending": 4, "delivering": 3, "failed": 5, "succeeded": 1, "paused": 1, "": 1},
 		Due:      2, Later: 1, Suspects: 1, Leased: 1, Expired: 1, Parked: 1,
-		FailedBy:    []FailedBy{{"connectionError", 3, false}, {"", 1, false}, {"malformedPayload", 1, false}},
+		FailedBy:    []operator.FailedBy{{Code: "connectionError", Count: 3, AtLeast: false}, {Code: "", Count: 1, AtLeast: false}, {Code: "malformedPayload", Count: 1, AtLeast: false}},
 		CountedUpTo: 10_000, AtLeast: []string{},
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -58,7 +59,7 @@ func TestStatusCountsUpToACap(t *testing.T) {
 		f.exec("insert into outbox_events (event_id, event_type, occurred_at, payload_json"+columns+`)
 			select gen_random_uuid(), 'order.placed', now() - interval '1 hour', '{}'`+values+" from generate_series(1, $1) n", n)
 	}
-	look := func() Status {
+	look := func() operator.Overview {
 		t.Helper()
 		st, err := f.store.Status(t.Context())
 		if err != nil {
@@ -84,7 +85,7 @@ func TestStatusCountsUpToACap(t *testing.T) {
 	if got.Due != 10_000 || got.Later != 9_000 || got.Statuses["pending"] != 19_000 || got.Statuses["failed"] != 10_003 || fmt.Sprint(got.AtLeast) != "[failed]" {
 		t.Errorf("%+v", got)
 	}
-	if want := []FailedBy{{"connectionError", 10_000, true}, {"malformedPayload", 3, false}}; fmt.Sprint(got.FailedBy) != fmt.Sprint(want) {
+	if want := []operator.FailedBy{{Code: "connectionError", Count: 10_000, AtLeast: true}, {Code: "malformedPayload", Count: 3, AtLeast: false}}; fmt.Sprint(got.FailedBy) != fmt.Sprint(want) {
 		t.Errorf("failed by code: %v, want %v", got.FailedBy, want)
 	}
 	f.exec("vacuum analyze outbox_events")

@@ -175,7 +175,6 @@ func (s *Store) take(ctx context.Context, c cycle.Claim, shape *shape, m mode) (
 		batch.Events[i].Claim.Suspect = c.Suspects
 	}
 	batch.Backlog, batch.SuspectsDue, batch.Paused = facts.backlog, facts.suspects, facts.paused
-	batch.Counted = !c.Uncounted
 	batch.Now, batch.Clock = facts.now, facts.clock
 	batch.Drained = len(batch.Events) < c.Limit && !batch.CutByBytes
 	return batch, nil
@@ -231,26 +230,21 @@ func (s *Store) reclaimParts(ctx context.Context, c cycle.Claim, shape *shape, m
 		ids[i] = row[0]
 	}
 	var reclaimed cycle.Reclaimed
-	var unchangeable []cycle.Unchangeable
-	for size := len(ids); len(ids) > 0; {
-		m.whom = ids[:min(size, len(ids))]
+	reclaim := func(part []string) error {
+		m.whom = part
 		batch, err := s.take(ctx, c, shape, m)
-		switch {
-		case err != nil && !isData(err):
-			return batch, err
-		case err != nil && len(m.whom) > 1:
-			size = len(m.whom) / 2
-			continue
-		case err != nil && !m.keep:
-			m.keep = true
-			continue
-		case err != nil:
-			unchangeable = append(unchangeable, cycle.Unchangeable{EventID: m.whom[0], Reason: refusal(err)})
-		default:
-			reclaimed.Returned += batch.Reclaimed.Returned
-			reclaimed.Failed += batch.Reclaimed.Failed
-		}
-		ids, size, m.keep = ids[len(m.whom):], 2*len(m.whom), false
+		reclaimed.Returned += batch.Reclaimed.Returned
+		reclaimed.Failed += batch.Reclaimed.Failed
+		return err
+	}
+	bad, _, err := inParts(ids, reclaim)
+	if err != nil {
+		return cycle.Batch{}, err
+	}
+	m.keep = true // an unreadable payload is no reason to leave the row
+	unchangeable, _, err := inParts(eventIDs(bad), reclaim)
+	if err != nil {
+		return cycle.Batch{}, err
 	}
 	c.Reclaim = cycle.Reclaim{}
 	all, err := s.take(ctx, c, shape, m)
@@ -258,38 +252,56 @@ func (s *Store) reclaimParts(ctx context.Context, c cycle.Claim, shape *shape, m
 	return all, err
 }
 
-// takeParts adds to all what can be claimed among ids. A part that fails is halved
-// and one that does not is followed by a larger one, so that one bad row costs
-// some twenty statements, and a crowd of them one each.
+// takeParts adds to all what can be claimed among ids: as it is where Postgres can
+// read it, without a token where it cannot. The error is that of a row that nobody
+// can change, if there is one, or what ended the claim.
 func (s *Store) takeParts(ctx context.Context, all *cycle.Batch, c cycle.Claim, shape *shape, ids []string) error {
-	var bad []string
+	claim := func(document string) func([]string) error {
+		return func(part []string) error {
+			return s.takePart(ctx, all, c, shape, mode{document: document, among: part, part: true})
+		}
+	}
+	bad, _, err := inParts(ids, claim(readable))
+	if err != nil {
+		return err
+	}
+	unchangeable, last, err := inParts(eventIDs(bad), claim(unreadable))
+	all.Unchangeable = append(all.Unchangeable, unchangeable...)
+	if err != nil {
+		return err
+	}
+	return last
+}
+
+// inParts calls do with ids, part by part. A part with a row that is refused is
+// halved and one without is followed by a larger one, so that one bad row costs
+// some twenty statements, and a crowd of them one each. It returns the rows that
+// were refused alone, with the last refusal, and any other error that ended it.
+func inParts(ids []string, do func(part []string) error) (refused []cycle.Unchangeable, last, err error) {
 	for size := len(ids); len(ids) > 0; {
 		part := ids[:min(size, len(ids))]
-		err := s.takePart(ctx, all, c, shape, mode{document: readable, among: part, part: true})
+		err := do(part)
 		switch {
 		case err == nil:
-			ids, size = ids[len(part):], 2*len(part)
+			size = 2 * len(part)
 		case !isData(err):
-			return err
+			return refused, last, err
 		case len(part) > 1:
 			size = len(part) / 2
+			continue
 		default:
-			bad, ids = append(bad, part[0]), ids[1:]
+			refused, last = append(refused, cycle.Unchangeable{EventID: part[0], Reason: refusal(err)}), err
 		}
+		ids = ids[len(part):]
 	}
-	err := s.takePart(ctx, all, c, shape, mode{document: unreadable, among: bad, part: true})
-	if isData(err) { // one of them cannot be changed at all
-		for i := range bad {
-			one := s.takePart(ctx, all, c, shape, mode{document: unreadable, among: bad[i : i+1], part: true})
-			switch {
-			case isData(one):
-				all.Unchangeable = append(all.Unchangeable, cycle.Unchangeable{EventID: bad[i], Reason: refusal(one)})
-			case one != nil:
-				return one
-			}
-		}
+	return refused, last, nil
+}
+
+func eventIDs(of []cycle.Unchangeable) (ids []string) {
+	for _, u := range of {
+		ids = append(ids, u.EventID)
 	}
-	return err
+	return ids
 }
 
 // takePart adds to all what can be claimed in this mode.

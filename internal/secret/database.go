@@ -34,7 +34,7 @@ type Database struct {
 }
 
 // Login returns the login, at most MaxAge old, or reads it again if fresh is set:
-// for when the database refuses the password. Returns an *SecretError if it cannot be
+// for when the database refuses the password. Returns a *SecretError if it cannot be
 // read or is of another shape.
 func (d Database) Login(ctx context.Context, fresh bool) (Login, error) {
 	text, err := d.Reader.value(ctx, d.ID, fresh)

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// Error says of one secret what is wrong and what to do. Its text holds nothing
+// SecretError says of one secret what is wrong and what to do. Its text holds nothing
 // of the value, and nothing of what AWS wrote but the error code.
 type SecretError struct {
 	Secret string // name or ARN; empty for an IAM token
@@ -32,7 +32,7 @@ func (e *SecretError) Unwrap() error { return e.Err }
 // wrong is the error for a secret that was read and is of no use.
 func wrong(id, text string) error { return &SecretError{Secret: id, Text: text} }
 
-// explain turns an error of the SDK into an *SecretError. An empty id stands for an IAM
+// explain turns an error of the SDK into a *SecretError. An empty id stands for an IAM
 // token.
 func explain(id string, err error) error {
 	var explained *SecretError

@@ -28,7 +28,7 @@ var (
 	_ cycle.Tokens = Static("")
 )
 
-// Token returns the token, at most MaxAge old. Returns an *SecretError if it cannot be
+// Token returns the token, at most MaxAge old. Returns a *SecretError if it cannot be
 // read or cannot be the value of a header.
 func (t Token) Token(ctx context.Context) (string, error) { return t.read(ctx, false) }
 
