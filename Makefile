@@ -14,7 +14,7 @@ help: ## this list
 
 .PHONY: run
 run: ## the dispatcher under the Lambda emulator, with a throw-away Postgres and a stand-in n8n
-	@go run ./internal/demo
+	@go run ./infra/demo
 
 .PHONY: test
 test: ## every test, on a real Postgres, with the race detector
@@ -61,7 +61,7 @@ bench: ## this program beside the limits of HTTP and SQL, and beside River
 
 .PHONY: chaos
 chaos: ## kill everything at every step, and see that nothing is lost
-	go run ./internal/chaos $(CHAOS)
+	go run ./infra/chaos $(CHAOS)
 
 .PHONY: e2e
 e2e: ## against a real n8n, which it installs with npm

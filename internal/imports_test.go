@@ -27,11 +27,11 @@ var may = map[string][]string{
 	"internal/telemetry": {module + "internal/outbox", module + "internal/cycle", module + "internal/telemetry", "github.com/aws/aws-xray-sdk-go/v2", "github.com/aws/aws-lambda-go/lambdacontext"},
 
 	// Where two adapters meet, for both functions.
-	"internal/database": {module + "internal/config", module + "internal/postgres", module + "internal/secret"},
+	"internal/wire": {module + "internal/config", module + "internal/postgres", module + "internal/secret"},
 }
 
 // forTests may be imported by tests alone: they stay out of what is deployed.
-var forTests = []string{"internal/postgres/postgrestest", "internal/postgres/throwaway", "internal/n8n/n8ntest", "internal/lambdatest", "internal/demo", "internal/chaos", "internal/model"}
+var forTests = []string{"internal/testkit", "infra"}
 
 func TestImportsPointInward(t *testing.T) {
 	for pkg, imports := range list(t, "{{.ImportPath}} {{join .Imports \" \"}}", "../internal/...") {

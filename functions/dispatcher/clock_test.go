@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"outbox-dispatcher/internal/lambdatest"
-	"outbox-dispatcher/internal/n8n/n8ntest"
-	"outbox-dispatcher/internal/postgres/postgrestest"
+	"outbox-dispatcher/internal/testkit/lambdatest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
+	"outbox-dispatcher/internal/testkit/pgtest"
 )
 
 // The function's clock and zone decide nothing about rows: it is in Kolkata, and the
@@ -31,7 +31,7 @@ func TestTheFunctionMayHaveAnotherClock(t *testing.T) {
 				execute format('alter database %I set search_path = clock, pg_catalog, public', current_database());
 				execute format('alter database %I set timezone = ''America/New_York''', current_database());
 			end $$`)
-			p.db = postgrestest.Conn(t, p.url)
+			p.db = pgtest.Conn(t, p.url)
 			const good = 200
 			p.insert(t, 4+good)
 			set := func(n int, columns string) {

@@ -16,13 +16,13 @@ import (
 
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/cycle"
-	"outbox-dispatcher/internal/lambdatest"
-	"outbox-dispatcher/internal/n8n/n8ntest"
 	"outbox-dispatcher/internal/postgres"
-	"outbox-dispatcher/internal/postgres/postgrestest"
+	"outbox-dispatcher/internal/testkit/lambdatest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
+	"outbox-dispatcher/internal/testkit/pgtest"
 )
 
-func TestMain(m *testing.M) { postgrestest.Main(m, lambdatest.Clean) }
+func TestMain(m *testing.M) { pgtest.Main(m, lambdatest.Clean) }
 
 func migrated(ctx context.Context, url string) error {
 	s, err := postgres.Open(config.Database{URL: url, Table: config.Table{Name: "outbox_events"}}, &postgres.Connector{})
@@ -43,8 +43,8 @@ type place struct {
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	p := &place{url: postgrestest.NewFrom(t, migrated), n8n: n8ntest.New(t), path: lambdatest.Build(t, "./functions/dispatcher")}
-	p.db = postgrestest.Conn(t, p.url)
+	p := &place{url: pgtest.NewFrom(t, migrated), n8n: n8ntest.New(t), path: lambdatest.Build(t, "./functions/dispatcher")}
+	p.db = pgtest.Conn(t, p.url)
 	p.n8n.RequireToken("a-known-token")
 	return p
 }

@@ -7,11 +7,11 @@ import (
 
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/cycle"
-	"outbox-dispatcher/internal/database"
 	"outbox-dispatcher/internal/n8n"
 	"outbox-dispatcher/internal/outbox"
 	"outbox-dispatcher/internal/secret"
 	"outbox-dispatcher/internal/telemetry"
+	"outbox-dispatcher/internal/wire"
 )
 
 // instance is this process: what is made once and outlives an invocation. The
@@ -54,7 +54,7 @@ func (i *instance) wire() error {
 		return err
 	}
 	reader := &secret.Reader{}
-	store, err := database.Open(s.Database, reader)
+	store, err := wire.Open(s.Database, reader)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"outbox-dispatcher/internal/lambdatest"
-	"outbox-dispatcher/internal/n8n/n8ntest"
+	"outbox-dispatcher/internal/testkit/lambdatest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // Rows as odd as the table lets them be go out, and what is told of them stays

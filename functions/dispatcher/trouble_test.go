@@ -10,9 +10,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"outbox-dispatcher/internal/lambdatest"
-	"outbox-dispatcher/internal/n8n/n8ntest"
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/lambdatest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 // A VPC without a way to Secrets Manager: the error comes long before the function is

@@ -14,7 +14,7 @@ import (
 
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/postgres"
-	"outbox-dispatcher/internal/postgres/postgrestest"
+	"outbox-dispatcher/internal/testkit/pgtest"
 )
 
 func TestMain(m *testing.M) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	for _, name := range []string{"DATABASE_URL", "NO_COLOR", "LOG_LEVEL", "HTTPS_PROXY", "HTTP_PROXY", "SUDO_USER"} {
 		_ = os.Unsetenv(name)
 	}
-	postgrestest.Main(m)
+	pgtest.Main(m)
 }
 
 // bench is a database and somebody who works on it with the command line.
@@ -46,8 +46,8 @@ func migrated(ctx context.Context, url string) error {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, url: postgrestest.NewFrom(t, migrated)}
-	b.db = postgrestest.Conn(t, b.url)
+	b := &bench{t: t, url: pgtest.NewFrom(t, migrated)}
+	b.db = pgtest.Conn(t, b.url)
 	b.env = map[string]string{"DATABASE_URL": b.url}
 	return b
 }

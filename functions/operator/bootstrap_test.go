@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"outbox-dispatcher/internal/lambdatest"
-	"outbox-dispatcher/internal/n8n/n8ntest"
+	"outbox-dispatcher/internal/testkit/lambdatest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // The program as it is deployed, under a Lambda runtime API.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"outbox-dispatcher/internal/n8n/n8ntest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 func TestDoctorOnTheCommandLine(t *testing.T) {

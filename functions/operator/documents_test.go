@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"outbox-dispatcher/internal/n8n/n8ntest"
 	"outbox-dispatcher/internal/operator"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // commandLine finds the commands that a text names: "go run ./functions/operator

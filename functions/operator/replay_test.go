@@ -10,10 +10,10 @@ import (
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/cycle"
 	"outbox-dispatcher/internal/n8n"
-	"outbox-dispatcher/internal/n8n/n8ntest"
 	"outbox-dispatcher/internal/outbox"
 	"outbox-dispatcher/internal/postgres"
 	"outbox-dispatcher/internal/secret"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // Ten thousand failed events are replayed while a dispatcher runs and the service

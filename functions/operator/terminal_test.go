@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"outbox-dispatcher/internal/postgres/postgrestest"
+	"outbox-dispatcher/internal/testkit/pgtest"
 )
 
 func TestStatusOnTheCommandLine(t *testing.T) {
@@ -281,7 +281,7 @@ func TestPauseOnTheCommandLine(t *testing.T) {
 
 func TestMigrateOnTheCommandLine(t *testing.T) {
 	t.Parallel()
-	b := &bench{t: t, url: postgrestest.New(t)}
+	b := &bench{t: t, url: pgtest.New(t)}
 	b.env = map[string]string{"DATABASE_URL": b.url, "OUTBOX_TABLE": `"My Events"`}
 	b.run("status").want(1, "", `operator: database: the table "My Events" is not there`)
 	o := b.run("migrate").want(0, "migrated in 7 steps", `making the table "My Events"`)

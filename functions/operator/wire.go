@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"outbox-dispatcher/internal/config"
-	"outbox-dispatcher/internal/database"
 	"outbox-dispatcher/internal/n8n"
 	"outbox-dispatcher/internal/operator"
 	"outbox-dispatcher/internal/operator/doctor"
 	"outbox-dispatcher/internal/outbox"
 	"outbox-dispatcher/internal/postgres"
 	"outbox-dispatcher/internal/secret"
+	"outbox-dispatcher/internal/wire"
 )
 
 // parts is what an operator is made of, here and in Lambda.
@@ -39,7 +39,7 @@ func (p *parts) wire(r operator.Request) (o *operator.Operator, close func(), er
 	login, err := config.LoadDatabase(p.lookup)
 	var store *postgres.Store
 	if err == nil {
-		store, err = database.Open(login, p.secrets)
+		store, err = wire.Open(login, p.secrets)
 	}
 	switch {
 	case examines:

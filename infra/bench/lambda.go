@@ -17,7 +17,7 @@ import (
 	"outbox-dispatcher/internal/cycle"
 )
 
-// function is the bootstrap under a runtime API. Unlike that of internal/lambdatest
+// function is the bootstrap under a runtime API. Unlike that of internal/testkit/lambdatest
 // it notes when the process first asks for work, and what the process writes goes
 // to a file, so that reading it costs no CPU while it is measured.
 type function struct {

@@ -14,7 +14,7 @@ import (
 
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/postgres"
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 // place is what is measured on: Postgres, the sink, the bootstrap.

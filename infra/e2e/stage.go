@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 // stage is all that runs: Postgres with a database for the outbox and one for n8n,

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"outbox-dispatcher/internal/n8n/n8ntest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // Answers of success that acknowledge nothing, each a failed attempt of its event

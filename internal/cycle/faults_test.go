@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"outbox-dispatcher/internal/cycle"
-	"outbox-dispatcher/internal/n8n/n8ntest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // The faults of the Python thread that this program replaces. Each test is named

@@ -8,7 +8,7 @@ import (
 
 	"outbox-dispatcher/internal/cycle"
 	"outbox-dispatcher/internal/outbox"
-	"outbox-dispatcher/internal/postgres/postgrestest"
+	"outbox-dispatcher/internal/testkit/pgtest"
 )
 
 // session is a session of somebody else, such as one that holds a lock.
@@ -19,7 +19,7 @@ type session struct {
 
 func (s *stage) connect() *session {
 	s.t.Helper()
-	return &session{s, postgrestest.Conn(s.t, s.url)}
+	return &session{s, pgtest.Conn(s.t, s.url)}
 }
 
 func (o *session) exec(sql string) {

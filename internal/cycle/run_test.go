@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"outbox-dispatcher/internal/cycle"
-	"outbox-dispatcher/internal/n8n/n8ntest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 func TestRun(t *testing.T) {

@@ -12,13 +12,13 @@ import (
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/cycle"
 	"outbox-dispatcher/internal/n8n"
-	"outbox-dispatcher/internal/n8n/n8ntest"
 	"outbox-dispatcher/internal/outbox"
 	"outbox-dispatcher/internal/postgres"
-	"outbox-dispatcher/internal/postgres/postgrestest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
+	"outbox-dispatcher/internal/testkit/pgtest"
 )
 
-func TestMain(m *testing.M) { postgrestest.Main(m) }
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // stage is a dispatcher between a real Postgres and a scripted n8n.
 type stage struct {
@@ -45,8 +45,8 @@ func migrated(ctx context.Context, url string) error {
 // 60 s, the delays between attempts are those of production.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, url: postgrestest.NewFrom(t, migrated), n8n: n8ntest.New(t)}
-	s.db = postgrestest.Conn(t, s.url)
+	s := &stage{t: t, url: pgtest.NewFrom(t, migrated), n8n: n8ntest.New(t)}
+	s.db = pgtest.Conn(t, s.url)
 	s.Dispatcher, s.store = s.another()
 	return s
 }

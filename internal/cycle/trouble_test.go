@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"outbox-dispatcher/internal/cycle"
-	"outbox-dispatcher/internal/n8n/n8ntest"
 	"outbox-dispatcher/internal/outbox"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 const killSessions = `select count(pg_terminate_backend(pid))::int from pg_stat_activity

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"outbox-dispatcher/internal/n8n/n8ntest"
 	"outbox-dispatcher/internal/outbox"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 func TestPostReadsTheStatus(t *testing.T) {

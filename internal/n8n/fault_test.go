@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"outbox-dispatcher/internal/n8n/n8ntest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // Faults that no test can bring about in time, or on every machine.

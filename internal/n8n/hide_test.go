@@ -13,8 +13,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"outbox-dispatcher/internal/n8n/n8ntest"
 	"outbox-dispatcher/internal/outbox"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // shown is all that people see of an answer.

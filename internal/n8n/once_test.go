@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"outbox-dispatcher/internal/n8n/n8ntest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // seen counts what arrived at a bare server, whole or not.

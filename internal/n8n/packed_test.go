@@ -5,8 +5,8 @@ import (
 	"compress/flate"
 	"testing"
 
-	"outbox-dispatcher/internal/n8n/n8ntest"
 	"outbox-dispatcher/internal/outbox"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // rawDeflate packs without the two bytes that the standard wants in front, as

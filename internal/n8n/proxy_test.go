@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"outbox-dispatcher/internal/n8n/n8ntest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // The standard library reads the proxy variables once a process, and uses no

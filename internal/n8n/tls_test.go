@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"outbox-dispatcher/internal/n8n/n8ntest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // secure starts a server that speaks TLS as configured, and acknowledges.

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"outbox-dispatcher/internal/n8n"
-	"outbox-dispatcher/internal/n8n/n8ntest"
 	"outbox-dispatcher/internal/outbox"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 const token = "s3cr3t-token"

@@ -12,8 +12,8 @@ import (
 
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/outbox"
-	"outbox-dispatcher/internal/postgres/postgrestest"
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/pgtest"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 // guarded is a server that asks for passwords, with a migrated table.
@@ -154,7 +154,7 @@ func TestASecretThatCannotBeReadSpeaksForItself(t *testing.T) {
 		t.Errorf("%v after %d reads, want the reason as it is, after one", err, reads)
 	}
 	c = &Connector{Passwords: func(context.Context, string, uint16, string) (string, error) { return "", reason }}
-	s = openStore(t, postgrestest.New(t), config.Table{Name: "t"}, c)
+	s = openStore(t, pgtest.New(t), config.Table{Name: "t"}, c)
 	if _, err := s.Take(t.Context(), ask()); err != reason {
 		t.Errorf("%v, want the reason as it is", err)
 	}

@@ -16,7 +16,7 @@ import (
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/cycle"
 	"outbox-dispatcher/internal/outbox"
-	"outbox-dispatcher/internal/postgres/postgrestest"
+	"outbox-dispatcher/internal/testkit/pgtest"
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	postgrestest.Main(m)
+	pgtest.Main(m)
 }
 
 // fixture is an outbox table in a database of its own.
@@ -53,7 +53,7 @@ func migrated(ctx context.Context, url string) error {
 // of the store.
 func newFixture(t testing.TB, options ...string) *fixture {
 	t.Helper()
-	return fixtureAt(t, postgrestest.NewFrom(t, migrated), options...)
+	return fixtureAt(t, pgtest.NewFrom(t, migrated), options...)
 }
 
 // jsonFixture makes a table whose payloads are json instead of jsonb.
@@ -66,7 +66,7 @@ func jsonFixture(t testing.TB) *fixture {
 
 func fixtureAt(t testing.TB, url string, options ...string) *fixture {
 	t.Helper()
-	f := &fixture{t: t, url: url, name: config.Table{Name: "outbox_events"}, Conn: postgrestest.Conn(t, url)}
+	f := &fixture{t: t, url: url, name: config.Table{Name: "outbox_events"}, Conn: pgtest.Conn(t, url)}
 	f.store = f.open(url, options...)
 	return f
 }
@@ -286,7 +286,7 @@ func words(fates []cycle.Fate) string {
 // statements in it and leaves it open.
 func (f *fixture) begin(statements ...string) pgx.Tx {
 	f.t.Helper()
-	tx, err := postgrestest.Conn(f.t, f.url).Begin(f.t.Context())
+	tx, err := pgtest.Conn(f.t, f.url).Begin(f.t.Context())
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"outbox-dispatcher/internal/postgres/postgrestest"
+	"outbox-dispatcher/internal/testkit/pgtest"
 )
 
 // background starts a migration and returns what tells of its lines, and of its
@@ -49,7 +49,7 @@ func TestMigrateBesideLiveTraffic(t *testing.T) {
 	// The service inserts all the while, and no insert waits for long.
 	ctx, cancel := context.WithCancel(t.Context())
 	longest := make(chan time.Duration, 1)
-	service := postgrestest.Conn(t, f.url)
+	service := pgtest.Conn(t, f.url)
 	go func() {
 		var worst time.Duration
 		for ctx.Err() == nil {

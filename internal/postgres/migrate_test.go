@@ -8,7 +8,7 @@ import (
 
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/outbox"
-	"outbox-dispatcher/internal/postgres/postgrestest"
+	"outbox-dispatcher/internal/testkit/pgtest"
 )
 
 // serviceTable is the table as the service makes it, which knows nothing of us.
@@ -20,7 +20,7 @@ const serviceTable = `create table %s (
 // emptyFixture has a database without any table.
 func emptyFixture(t testing.TB) *fixture {
 	t.Helper()
-	return fixtureAt(t, postgrestest.New(t))
+	return fixtureAt(t, pgtest.New(t))
 }
 
 // named points the fixture at another table.

@@ -14,7 +14,7 @@ import (
 	"outbox-dispatcher/internal/operator"
 	"outbox-dispatcher/internal/outbox"
 	"outbox-dispatcher/internal/postgres"
-	"outbox-dispatcher/internal/postgres/postgrestest"
+	"outbox-dispatcher/internal/testkit/pgtest"
 )
 
 // desk is an outbox table in a database of its own, and what people do with it.
@@ -37,8 +37,8 @@ func deskTemplate(ctx context.Context, url string) error {
 
 func newDesk(t testing.TB) *desk {
 	t.Helper()
-	d := &desk{t: t, url: postgrestest.NewFrom(t, deskTemplate), table: config.Table{Name: "outbox_events"}}
-	d.Conn = postgrestest.Conn(t, d.url)
+	d := &desk{t: t, url: pgtest.NewFrom(t, deskTemplate), table: config.Table{Name: "outbox_events"}}
+	d.Conn = pgtest.Conn(t, d.url)
 	d.store = d.open(d.url)
 	return d
 }
@@ -47,8 +47,8 @@ func newDesk(t testing.TB) *desk {
 // needs quotes.
 func jsonDesk(t testing.TB) *desk {
 	t.Helper()
-	d := &desk{t: t, url: postgrestest.New(t), table: config.Table{Schema: "Sales", Name: `odd "box"`}}
-	d.Conn = postgrestest.Conn(t, d.url)
+	d := &desk{t: t, url: pgtest.New(t), table: config.Table{Schema: "Sales", Name: `odd "box"`}}
+	d.Conn = pgtest.Conn(t, d.url)
 	d.exec(`create schema "Sales"; create table ` + d.table.String() + ` (event_id uuid primary key, event_type text not null,
 		occurred_at timestamptz not null, payload_json json not null, delivery_status text not null default 'pending',
 		attempts integer not null default 0, next_attempt_at timestamptz, last_error text, last_error_code text, external_run_id text)`)
@@ -129,7 +129,7 @@ func (d *desk) value(sql string) (v string) {
 // locked has somebody else lock event n until the test ends, or unlock is called.
 func (d *desk) locked(n int) (unlock func()) {
 	d.t.Helper()
-	tx, err := postgrestest.Conn(d.t, d.url).Begin(d.t.Context())
+	tx, err := pgtest.Conn(d.t, d.url).Begin(d.t.Context())
 	if err == nil {
 		_, err = tx.Exec(d.t.Context(), "select from "+d.table.String()+" where event_id = $1 for update", eventID(n))
 	}

@@ -8,7 +8,7 @@ import (
 
 	"outbox-dispatcher/internal/cycle"
 	"outbox-dispatcher/internal/outbox"
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 // cost is what EXPLAIN (ANALYZE, BUFFERS) tells of a statement.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"outbox-dispatcher/internal/config"
-	"outbox-dispatcher/internal/postgres/postgrestest"
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/pgtest"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 // secretPassword has all that URLs, quotes and formats take for something else.
@@ -68,7 +68,7 @@ func listener(t *testing.T, answer func(net.Conn)) (port int) {
 func TestSentencesOfAConnection(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, throwaway.Options{Password: "hunter2", HBA: []string{"host all stranger 127.0.0.1/32 reject"}})
-	admin := postgrestest.Conn(t, server.URL("postgres"))
+	admin := pgtest.Conn(t, server.URL("postgres"))
 	for _, sql := range []string{"create role app login password 'hunter2'", "create role narrow login password 'hunter2' connection limit 0", "create role stranger login", "create database closed allow_connections false"} {
 		if _, err := admin.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)

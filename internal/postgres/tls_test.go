@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"outbox-dispatcher/internal/config"
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 // authority signs certificates.

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"outbox-dispatcher/internal/outbox"
-	"outbox-dispatcher/internal/postgres/postgrestest"
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/pgtest"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 // disturbances between two calls of a warm store, none of which is an error.
@@ -77,7 +77,7 @@ func TestTheServerMayRestart(t *testing.T) {
 		if err := server.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		f.Conn = postgrestest.Conn(t, f.url)
+		f.Conn = pgtest.Conn(t, f.url)
 	})
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)

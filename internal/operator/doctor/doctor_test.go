@@ -17,10 +17,10 @@ import (
 
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/n8n"
-	"outbox-dispatcher/internal/n8n/n8ntest"
 	"outbox-dispatcher/internal/operator"
 	"outbox-dispatcher/internal/operator/doctor"
 	"outbox-dispatcher/internal/secret"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // patient is a database as the doctor sees it.

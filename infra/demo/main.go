@@ -1,6 +1,6 @@
 // Command demo shows the dispatcher at work on this machine: `make run`, or
 //
-//	go run ./internal/demo
+//	go run ./infra/demo
 //
 // It starts a throw-away Postgres and a stand-in n8n, puts sample events of
 // every kind into the table, builds the Lambda function, invokes it a few times

@@ -1,4 +1,4 @@
-package postgrestest
+package pgtest
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 // shared is the server of this test process.

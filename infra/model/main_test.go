@@ -30,7 +30,7 @@ import (
 	"strings"
 	"testing"
 
-	"outbox-dispatcher/internal/postgres/postgrestest"
+	"outbox-dispatcher/internal/testkit/pgtest"
 )
 
 // defaults of rapid's flags here. Ten checks of some fifty steps find each of
@@ -54,5 +54,5 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	postgrestest.Main(m)
+	pgtest.Main(m)
 }

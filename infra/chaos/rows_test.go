@@ -15,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"outbox-dispatcher/internal/cycle"
-	"outbox-dispatcher/internal/lambdatest"
-	"outbox-dispatcher/internal/n8n/n8ntest"
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/lambdatest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 // Faults that people met in programs of this kind, played with the real bootstrap.

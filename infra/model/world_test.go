@@ -13,7 +13,7 @@ import (
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/cycle"
 	"outbox-dispatcher/internal/postgres"
-	"outbox-dispatcher/internal/postgres/postgrestest"
+	"outbox-dispatcher/internal/testkit/pgtest"
 )
 
 // world is a table with workers on it. It serves one check after the other, each
@@ -30,7 +30,7 @@ type wrapper func(good cycle.Store, db *pgx.Conn) cycle.Store
 // with the right time, one ten minutes ahead and one ten minutes behind.
 func newWorld(t *testing.T, payload string, broken wrapper) *world {
 	t.Helper()
-	url := postgrestest.NewFrom(t, migrated)
+	url := pgtest.NewFrom(t, migrated)
 	w := &world{db: newTable(t, url, payload)}
 	for _, off := range []time.Duration{0, 10 * time.Minute, -10 * time.Minute} {
 		w.workers = append(w.workers, startWorker(t, off, url, broken))
@@ -124,7 +124,7 @@ func newTable(t *testing.T, url, payload string) *table {
 		separator = "&"
 	}
 	url += separator + "timezone=UTC&datestyle=ISO"
-	d := &table{conn: postgrestest.Conn(t, url), locks: postgrestest.Conn(t, url)}
+	d := &table{conn: pgtest.Conn(t, url), locks: pgtest.Conn(t, url)}
 	if _, err := d.conn.Exec(t.Context(), `alter table outbox_events alter payload_json type `+payload+` using payload_json::`+payload); err != nil {
 		t.Fatal(err)
 	}

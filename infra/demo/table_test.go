@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 // startPostgres returns the URL of a database of its own.

@@ -1,7 +1,7 @@
 // Command chaos breaks everything around the dispatcher at every step, and shows
 // that nothing is lost, stuck, or doubled without a reason: `make chaos`, or
 //
-//	go run ./internal/chaos [-short] [-long] [-run REGEXP] [-v]
+//	go run ./infra/chaos [-short] [-long] [-run REGEXP] [-v]
 //
 // The real bootstrap runs under a runtime API made for tests, with a throw-away
 // Postgres and a scripted n8n, and a stretch of network to each that can fail:
@@ -43,7 +43,7 @@ import (
 	"syscall"
 	"time"
 
-	"outbox-dispatcher/internal/lambdatest"
+	"outbox-dispatcher/internal/testkit/lambdatest"
 )
 
 func main() { os.Exit(realMain()) }

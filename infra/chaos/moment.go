@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"outbox-dispatcher/internal/n8n/n8ntest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // moment of an invocation at which a fault strikes.

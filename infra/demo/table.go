@@ -10,7 +10,7 @@ import (
 
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/postgres"
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 // table is the outbox table of a run.

@@ -1,17 +1,17 @@
-// Package postgrestest gives tests a real Postgres: one server for a test
+// Package pgtest gives tests a real Postgres: one server for a test
 // process, a database of its own for a test.
 //
-//	func TestMain(m *testing.M) { postgrestest.Main(m) }
+//	func TestMain(m *testing.M) { pgtest.Main(m) }
 //
 //	func TestClaim(t *testing.T) {
-//		url := postgrestest.NewFrom(t, migrated)
+//		url := pgtest.NewFrom(t, migrated)
 //		...
 //	}
 //
 // The server is a throwaway.Server, started by the first test that asks for a
 // database, or the one that the environment variable TEST_DATABASE_URL names.
 // Where neither can be had, the tests fail: they are never skipped.
-package postgrestest
+package pgtest
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ func Main(m *testing.M, after ...func()) {
 	ignoreLibpq()
 	status := m.Run()
 	if err := shared.close(); err != nil {
-		fmt.Fprintf(os.Stderr, "postgrestest: %v\n", err)
+		fmt.Fprintf(os.Stderr, "pgtest: %v\n", err)
 		status = max(status, 1)
 	}
 	for _, clean := range after {

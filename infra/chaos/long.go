@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"outbox-dispatcher/internal/cycle"
-	"outbox-dispatcher/internal/lambdatest"
-	"outbox-dispatcher/internal/n8n/n8ntest"
+	"outbox-dispatcher/internal/testkit/lambdatest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"outbox-dispatcher/internal/n8n/n8ntest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }

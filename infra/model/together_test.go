@@ -12,7 +12,7 @@ import (
 
 	"outbox-dispatcher/internal/cycle"
 	"outbox-dispatcher/internal/outbox"
-	"outbox-dispatcher/internal/postgres/postgrestest"
+	"outbox-dispatcher/internal/testkit/pgtest"
 )
 
 // The walks of TestModel take one step after the other. Here everybody works at
@@ -112,7 +112,7 @@ func TestTogether(t *testing.T) {
 		})
 	}
 	for _, play := range []func(context.Context, *pgx.Conn, *ledger) error{passTime, holdRows, produce} {
-		conn := postgrestest.Conn(t, url)
+		conn := pgtest.Conn(t, url)
 		all.Go(func() {
 			for time.Now().Before(until) {
 				l.fault(play(t.Context(), conn, l))

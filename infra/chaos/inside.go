@@ -15,9 +15,9 @@ import (
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/cycle"
 	"outbox-dispatcher/internal/n8n"
-	"outbox-dispatcher/internal/n8n/n8ntest"
 	"outbox-dispatcher/internal/outbox"
 	"outbox-dispatcher/internal/postgres"
+	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
 // insideInvocations are enough to see a goroutine that each leaves behind.

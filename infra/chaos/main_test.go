@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"outbox-dispatcher/internal/lambdatest"
+	"outbox-dispatcher/internal/testkit/lambdatest"
 )
 
 func TestMain(m *testing.M) {

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"outbox-dispatcher/internal/cycle"
-	"outbox-dispatcher/internal/lambdatest"
-	"outbox-dispatcher/internal/n8n/n8ntest"
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/lambdatest"
+	"outbox-dispatcher/internal/testkit/n8ntest"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 const (

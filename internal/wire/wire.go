@@ -1,7 +1,7 @@
-// Package database opens the outbox table as the settings say. It is where the
+// Package wire opens the outbox table as the settings say. It is where the
 // two adapters meet that take part in a login, and know nothing of each other:
 // Postgres, and Secrets Manager with the passwords.
-package database
+package wire
 
 import (
 	"context"

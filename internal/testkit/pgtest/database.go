@@ -1,4 +1,4 @@
-package postgrestest
+package pgtest
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func NewFrom(t testing.TB, fill func(ctx context.Context, url string) error) str
 	t.Helper()
 	template, err := shared.template(fill)
 	if err != nil {
-		t.Fatalf("postgrestest: fill the template database: %v", err)
+		t.Fatalf("pgtest: fill the template database: %v", err)
 	}
 	return create(t, template)
 }
@@ -32,11 +32,11 @@ func create(t testing.TB, template string) string {
 	t.Helper()
 	name, err := shared.create(t.Context(), template)
 	if err != nil {
-		t.Fatalf("postgrestest: no database: %v", err)
+		t.Fatalf("pgtest: no database: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := shared.drop(context.Background(), name); err != nil {
-			t.Errorf("postgrestest: drop the database: %v", err)
+			t.Errorf("pgtest: drop the database: %v", err)
 		}
 	})
 	return shared.url(name)
@@ -47,7 +47,7 @@ func Conn(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
-		t.Fatalf("postgrestest: %v", err)
+		t.Fatalf("pgtest: %v", err)
 	}
 	t.Cleanup(func() {
 		// The test's own context has ended by now.

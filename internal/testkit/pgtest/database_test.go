@@ -1,4 +1,4 @@
-package postgrestest
+package pgtest
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"outbox-dispatcher/internal/postgres/throwaway"
+	"outbox-dispatcher/internal/testkit/throwaway"
 )
 
 func TestMain(m *testing.M) { Main(m) }
@@ -148,7 +148,7 @@ func TestMainWithoutAServerFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			output, err := inAnotherProcess(t, "^TestNew$", variables...)
-			if err == nil || !strings.Contains(output, "postgrestest: no database: ") {
+			if err == nil || !strings.Contains(output, "pgtest: no database: ") {
 				t.Errorf("exit %v, output:\n%s", err, output)
 			}
 		})
