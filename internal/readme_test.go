@@ -69,7 +69,7 @@ func TestTheReadmePrintsTheTableOfCodes(t *testing.T) {
 		if c.Retried {
 			retried = "yes"
 		}
-		row := "| `" + string(c.Code) + "` | " + retried + " | " + c.Meaning + " | " + c.Mend + " |"
+		row := "| `" + string(c.Code) + "` | " + retried + " | " + c.Meaning + " | " + c.Fix + " |"
 		if !strings.Contains(readme, row) {
 			t.Errorf("the README lacks this row:\n%s", row)
 		}

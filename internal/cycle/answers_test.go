@@ -1,13 +1,16 @@
 package cycle_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
+	"outbox-dispatcher/internal/cycle"
 	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
@@ -101,5 +104,56 @@ func TestABodyThatIsRefusedEarlyHoldsUpNoOther(t *testing.T) {
 			t.Fatalf("attempt %d: row %+v", n, got)
 		}
 		s.delayPassed()
+	}
+}
+
+// What the database refuses about an acknowledged event costs the detail, and
+// never a second POST.
+func TestAnAcknowledgedEventIsNeverSentAgainForADetail(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.exec(`alter table outbox_events add check (length(external_run_id) <= 8), add check (external_run_id <> 'refused'), add check (last_error not like 'HTTP%')`)
+	s.insert(1, 4)
+	for n, answer := range map[int]n8ntest.Answer{
+		1: {Body: n8ntest.AckWith(`"execution-0123456789"`)}, 2: {Body: n8ntest.AckWith(`"refused"`)}, 3: {Status: 500},
+	} {
+		s.n8n.Script(id(n), answer)
+	}
+	if r := s.run(); r.Succeeded != 3 || r.Retried != 1 || r.Lost != 0 || r.Unrecorded != 0 {
+		t.Errorf("report %+v", r)
+	}
+	for n, want := range map[int]string{1: "execu...", 2: ""} {
+		if got := s.row(n); got.Status != "succeeded" || got.Attempts != 1 || got.RunID != want || s.n8n.PostsOf(id(n)) != 1 {
+			t.Errorf("event %d: %+v after %d POSTs, want execution %q", n, got, s.n8n.PostsOf(id(n)), want)
+		}
+	}
+	if got := s.row(3); got.Status != "pending" || got.Code != "connectionError" || got.Error != "The database refused the real text." {
+		t.Errorf("the failed attempt: %+v", got)
+	}
+}
+
+// attempts keeps what is logged and traced.
+type attempts struct {
+	cycle.Discard
+	seen sync.Map // by event id
+}
+
+func (a *attempts) Attempted(_ context.Context, at cycle.Attempt) { a.seen.Store(at.EventID, at.Error) }
+
+// The row quotes the answer; the log and the trace, which more people read, do not.
+func TestNoAnswerIsQuotedInTheLog(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	log := &attempts{}
+	s.Observer = log
+	s.insert(1, 2)
+	s.n8n.Script(id(1), n8ntest.Answer{Status: 500, Body: "boom"})
+	s.n8n.Script(id(2), n8ntest.Answer{Body: `{"ok":false,"error":"boom"}`})
+	s.run()
+	for n := 1; n <= 2; n++ {
+		logged, _ := log.seen.Load(id(n))
+		if text := fmt.Sprint(logged); strings.Contains(text, "boom") || text == "" || s.row(n).Error != text+": "+[]string{"boom", `{"ok":false,"error":"boom"}`}[n-1] {
+			t.Errorf("logged %q, the row has %q", text, s.row(n).Error)
+		}
 	}
 }

@@ -169,7 +169,7 @@ func (r *run) invoke(ctx context.Context) error {
 	}
 
 	r.Pacer.begin(r.Settings.Concurrency, r.Settings.HTTPTimeout)
-	r.recorder = startRecorder(r.budget.background(ctx), r.Store, r.Settings.Policy, r.Observer, &r.tally)
+	r.recorder = startRecorder(r.budget.background(ctx), r.Store, r.Observer, &r.tally)
 	err := r.cycles(work)
 	if unrecorded := r.recorder.close(); unrecorded != nil {
 		err = unrecorded

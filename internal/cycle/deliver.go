@@ -214,7 +214,7 @@ func (r *run) conclude(ctx context.Context, e *outbox.Event, b *Batch, a attempt
 	r.recorder.put(o)
 	told := Attempt{
 		EventID: e.ID, EventType: e.Type, Number: e.Attempts + 1,
-		Status: o.Status, Code: o.Code, Error: o.Error, HTTPStatus: a.verdict.HTTPStatus, RunID: o.RunID,
+		Status: o.Status, Code: o.Code, Error: a.verdict.Summary, HTTPStatus: a.verdict.HTTPStatus, RunID: o.RunID,
 		Started: a.started, Duration: a.took,
 	}
 	if o.Status == outbox.Succeeded {

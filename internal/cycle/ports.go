@@ -91,7 +91,7 @@ type Attempt struct {
 	Number     int           // 1 for the first attempt
 	Status     outbox.Status // of the row, once the outcome is recorded
 	Code       outbox.Code   // empty when acknowledged
-	Error      string        // last_error, cleaned; empty when acknowledged
+	Error      string        // what went wrong, without the excerpt of the answer that last_error has; empty when acknowledged
 	HTTPStatus int           // 0 when nothing was sent or nothing was answered
 	Started    time.Time     // local clock
 	Duration   time.Duration // of the POST, its answer read whole; 0 when nothing was sent

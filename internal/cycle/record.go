@@ -28,12 +28,11 @@ var errHeld = errors.New("their rows are locked by another session")
 // written now is tried again until the time is up: the POST has happened, and
 // only the record keeps it from happening again.
 type recorder struct {
-	ctx    context.Context // ends when the time for recording is up
-	store  Store
-	policy outbox.Policy
-	tally  *tally
-	in     chan entry
-	done   chan struct{} // closed when the loop has ended
+	ctx   context.Context // ends when the time for recording is up
+	store Store
+	tally *tally
+	in    chan entry
+	done  chan struct{} // closed when the loop has ended
 
 	mu         sync.Mutex
 	unrecorded int
@@ -46,10 +45,10 @@ type entry struct {
 	flushed chan struct{} // nil for an outcome
 }
 
-func startRecorder(ctx context.Context, s Store, p outbox.Policy, o Observer, t *tally) *recorder {
+func startRecorder(ctx context.Context, s Store, o Observer, t *tally) *recorder {
 	ctx, end := o.Step(ctx, "record")
 	rec := &recorder{
-		ctx: ctx, store: s, policy: p, tally: t,
+		ctx: ctx, store: s, tally: t,
 		// Full only if the database is behind: then deliveries wait for it.
 		in:   make(chan entry, groupSize),
 		done: make(chan struct{}),
@@ -75,7 +74,8 @@ func (rec *recorder) flush() {
 // release gives events back untried.
 func (rec *recorder) release(events []outbox.Event) {
 	settle(rec.ctx, events, func(events []outbox.Event) []outbox.Event {
-		return write(rec, events, rec.store.Release, func(outbox.Event) { rec.tally.released() }, nil)
+		return write(rec, events, rec.store.Release, func(outbox.Event) { rec.tally.released() },
+			func(e outbox.Event) (outbox.Event, bool) { return e, false })
 	})
 }
 
@@ -161,13 +161,7 @@ func (rec *recorder) away() bool {
 }
 
 func (rec *recorder) write(group []outbox.Outcome) (again []outbox.Outcome) {
-	return write(rec, group, rec.store.Record, func(o outbox.Outcome) { rec.tally.recorded(o.Status) }, rec.replace)
-}
-
-// replace gives the outcome to write where the database refused a value, such
-// as an execution id that is longer than its column. False: there is none.
-func (rec *recorder) replace(o outbox.Outcome) (outbox.Outcome, bool) {
-	return outbox.Refused(o, rec.policy)
+	return write(rec, group, rec.store.Record, func(o outbox.Outcome) { rec.tally.recorded(o.Status) }, outbox.Reduce)
 }
 
 // settle writes at once, and again after pauses, until nothing is left.
@@ -182,33 +176,38 @@ func settle[T any](ctx context.Context, left []T, write func([]T) []T) {
 	}
 }
 
-// write writes a group once and returns what has to be tried again. When the
-// time is up nothing is, and what could not be written counts as unrecorded.
-func write[T any](rec *recorder, group []T, call func(context.Context, []T) ([]Fate, error), recorded func(T), replace func(T) (T, bool)) (again []T) {
+// write writes a group once and returns what has to be tried again. What the
+// database refuses is written in a smaller form at once, as long as reduce has one.
+// When the time is up nothing is tried again, and what could not be written counts
+// as unrecorded.
+func write[T any](rec *recorder, group []T, call func(context.Context, []T) ([]Fate, error), recorded func(T), reduce func(T) (T, bool)) (again []T) {
 	if len(group) == 0 {
 		return nil
 	}
-	fates, err := call(rec.ctx, group)
-	if err != nil {
-		again = group
-	}
-	for i, fate := range fates {
-		switch fate {
-		case Recorded:
-			recorded(group[i])
-		case Held:
-			again = append(again, group[i])
-		case Refused:
-			if replace != nil {
-				if other, ok := replace(group[i]); ok {
-					again = append(again, other)
-					continue
-				}
-			}
-			rec.tally.lost()
-		case Lost:
-			rec.tally.lost()
+	var err error
+	for len(group) > 0 {
+		var fates []Fate
+		if fates, err = call(rec.ctx, group); err != nil {
+			again = append(again, group...)
 		}
+		var reduced []T
+		for i, fate := range fates {
+			switch fate {
+			case Recorded:
+				recorded(group[i])
+			case Held:
+				again = append(again, group[i])
+			case Refused:
+				if smaller, ok := reduce(group[i]); ok {
+					reduced = append(reduced, smaller)
+				} else {
+					rec.tally.lost()
+				}
+			case Lost:
+				rec.tally.lost()
+			}
+		}
+		group = reduced
 	}
 	rec.mu.Lock()
 	defer rec.mu.Unlock()

@@ -3,76 +3,78 @@ package outbox
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// MaxAnswerBytes is how much of an answer is read, unpacked if it came
-// compressed. An acknowledgement has some hundred bytes; one mebibyte leaves
-// room for a workflow that returns its items with it.
+// MaxAnswerBytes is how much of an answer is read, after decompression. An
+// acknowledgement has some hundred bytes; one mebibyte leaves room for a workflow
+// that returns its items with it.
 const MaxAnswerBytes = 1 << 20
 
-// acknowledgement reads the body of a 2xx answer. It returns the execution id,
-// or the code and the reason why this is no acknowledgement of the event.
-// jsonFault tells that the body was no JSON at all.
-func acknowledgement(eventID string, body []byte) (runID string, code Code, reason string, jsonFault bool) {
+// acknowledgement judges the body of a 2xx answer. If it does not acknowledge the
+// event, the verdict has a code and reason says why.
+func acknowledgement(eventID string, body []byte) (v Verdict, reason string) {
 	if runID, ok := plain(eventID, body); ok {
-		return runID, "", "", false
+		return Verdict{RunID: runID, Signal: Healthy}, ""
+	}
+	page := Verdict{Code: MalformedResponse, Signal: EventFault, UnknownPage: true}
+	if len(body) > MaxAnswerBytes {
+		return page, fmt.Sprintf("the answer is too large: more than %d bytes", MaxAnswerBytes)
 	}
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")) // a byte order mark is allowed
-	trimmed := bytes.Trim(body, " \t\r\n")                // what JSON calls white space, and no more
-	if len(trimmed) == 0 {
-		return "", MalformedResponse, "the answer is empty: the workflow ended before Respond to Webhook", false
+	if len(bytes.Trim(body, " \t\r\n")) == 0 {            // what JSON calls white space
+		return page, "the answer is empty: the workflow ended before Respond to Webhook"
 	}
-	if !utf8.Valid(trimmed) || !json.Valid(trimmed) {
-		return "", MalformedResponse, "the answer is not JSON", true
-	}
-	if trimmed[0] != '{' {
-		return "", MalformedResponse, "the answer is not a JSON object", false
-	}
-	// A map keeps keys case-sensitive and the last of doubled keys.
+	// A map keeps keys case-sensitive, and the last of doubled keys.
 	var answer map[string]json.RawMessage
-	if err := json.Unmarshal(trimmed, &answer); err != nil {
-		return "", MalformedResponse, "the answer is not readable JSON", false
+	err := json.Unmarshal(body, &answer)
+	if _, wrongType := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !wrongType || !utf8.Valid(body) {
+		page.Signal = EndpointFault
+		return page, "the answer is not JSON"
+	}
+	if answer == nil {
+		return page, "the answer is not a JSON object"
+	}
+	refused := func(code Code, reason string) (Verdict, string) {
+		return Verdict{Code: code, Signal: EventFault}, reason
 	}
 	switch string(answer["ok"]) {
 	case "true":
 	case "false":
-		return "", RemoteReportedFailure, "the workflow answered ok: false", false
+		return refused(RemoteReportedFailure, "the workflow answered ok: false")
 	default:
-		return "", MalformedResponse, "the answer has no ok: true", false
+		return page, "the answer has no ok: true"
 	}
 	if id, ok := text(answer["event_id"]); !ok || id != eventID {
-		return "", MismatchedEventID, "the answer acknowledges another event_id, or none", false
+		return refused(MismatchedEventID, "the answer acknowledges another event_id, or none")
 	}
 	var result map[string]json.RawMessage
 	if err := json.Unmarshal(answer["result"], &result); err != nil {
-		return "", MalformedResponse, "the answer has no result.execution_id", false
+		return refused(MalformedResponse, "the answer has no result.execution_id")
 	}
 	runID, ok := text(result["execution_id"])
 	if !ok || strings.TrimFunc(runID, isSpace) == "" {
-		return "", MalformedResponse, "the answer has no result.execution_id that is a text", false
+		return refused(MalformedResponse, "result.execution_id of the answer is not a text, or is blank")
 	}
 	if strings.ContainsRune(runID, 0) || loneSurrogate(result["execution_id"]) {
-		return "", MalformedResponse, "result.execution_id holds a character that Postgres cannot store", false
+		return refused(MalformedResponse, "result.execution_id holds a character that Postgres cannot store")
 	}
-	return runID, "", "", false
+	return Verdict{RunID: runID, Signal: Healthy}, ""
 }
 
-// plain reads the very text that our workflow answers with, which is nearly every
-// answer: the parser would take a hundred times as long. What differs in anything
-// is left to it.
+// plain reads the exact text that our workflow responds with, which is nearly every
+// answer, without parsing it. Anything else is left to the parser.
 func plain(eventID string, body []byte) (runID string, ok bool) {
 	rest, begins := bytes.CutPrefix(body, []byte(`{"ok":true,"event_id":"`+eventID+`","result":{"execution_id":"`))
 	run, ends := bytes.CutSuffix(rest, []byte(`"}}`))
-	runID = string(run)
-	return runID, begins && ends && word(eventID) && word(runID)
-}
-
-// word reports whether a text is the same in JSON and means itself.
-func word(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == ""
+	// These characters need no escape in JSON, so they stand for themselves.
+	return string(run), begins && ends && len(run) > 0 &&
+		len(bytes.Trim(run, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_")) == 0
 }
 
 // text decodes a JSON string; ok is false for any other value.
@@ -83,14 +85,14 @@ func text(raw json.RawMessage) (s string, ok bool) {
 	return s, json.Unmarshal(raw, &s) == nil
 }
 
-// isSpace is Unicode white space, with the four separators that the original
-// trimmed too.
+// isSpace reports Unicode white space, and the four separators that the Python
+// thread trims as well.
 func isSpace(r rune) bool {
 	return unicode.IsSpace(r) || (r >= 0x1c && r <= 0x1f)
 }
 
 // loneSurrogate reports a \ud800-\udfff escape that is not half of a pair. The
-// decoder replaces such a one without a word, so the raw text is looked at.
+// decoder silently replaces one, so this inspects the raw text.
 func loneSurrogate(raw []byte) bool {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '\\' {
@@ -110,20 +112,11 @@ func loneSurrogate(raw []byte) bool {
 	return false
 }
 
-// surrogate reads uXXXX at i and reports whether it is a surrogate.
-func surrogate(raw []byte, i int) (unit uint32, ok bool) {
+// surrogate reads uXXXX at i, in valid JSON, and reports whether it is a surrogate.
+func surrogate(raw []byte, i int) (unit uint64, ok bool) {
 	if i+5 > len(raw) || raw[i] != 'u' {
 		return 0, false
 	}
-	for _, c := range raw[i+1 : i+5] {
-		switch {
-		case c >= '0' && c <= '9':
-			unit = unit<<4 | uint32(c-'0')
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			unit = unit<<4 | uint32(c|0x20-'a'+10)
-		default:
-			return 0, false
-		}
-	}
-	return unit, unit >= 0xd800 && unit <= 0xdfff
+	unit, err := strconv.ParseUint(string(raw[i+1:i+5]), 16, 32)
+	return unit, err == nil && unit >= 0xd800 && unit <= 0xdfff
 }

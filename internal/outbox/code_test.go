@@ -43,8 +43,8 @@ func TestCodesExplainsEveryCodeOnce(t *testing.T) {
 	var listed []outbox.Code
 	for _, info := range outbox.Codes {
 		listed = append(listed, info.Code)
-		if info.Meaning == "" || info.Mend == "" {
-			t.Errorf("%s: no meaning or no mend", info.Code)
+		if info.Meaning == "" || info.Fix == "" {
+			t.Errorf("%s: no meaning or no fix", info.Code)
 		}
 		if final := info.Code == outbox.LeaseLostRepeatedly; info.Retried == final {
 			t.Errorf("%s: retried %v", info.Code, info.Retried)

@@ -44,20 +44,6 @@ func (o Outcome) retry(p Policy, retryAfter time.Duration) Outcome {
 	return o
 }
 
-// refusedText stands in last_error where a value of the outcome could not be
-// stored. Fixed, so that it is sure to fit.
-const refusedText = "The database refused a value of the outcome."
-
-// Refused is what to write where the database refused a value of an outcome:
-// unknownError with a fixed text. False if the outcome already is that.
-func Refused(o Outcome, p Policy) (Outcome, bool) {
-	if o.Error == refusedText {
-		return o, false
-	}
-	o.Code, o.Error, o.RunID = UnknownError, refusedText, ""
-	return o.retry(p, 0), true
-}
-
 // Backoff is the delay after so many attempts: 2^attempts seconds, at most
 // longest. Never zero or negative, however many attempts there were:
 //

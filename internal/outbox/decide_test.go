@@ -124,22 +124,3 @@ func TestDecideEndsEveryRow(t *testing.T) {
 		}
 	}
 }
-
-// A value that the database refuses becomes a failure that it takes, once.
-func TestRefused(t *testing.T) {
-	t.Parallel()
-	policy := outbox.Policy{MaxAttempts: 5, BackoffCap: time.Minute}
-	e := &outbox.Event{ID: ours, Attempts: 1}
-	o, ok := outbox.Refused(outbox.Decide(e, outbox.Verdict{RunID: "no text of Postgres"}, policy), policy)
-	if !ok || o.Status != outbox.Pending || o.Code != outbox.UnknownError || o.RunID != "" || o.Error == "" || o.Delay != 4*time.Second {
-		t.Errorf("got %v %+v", ok, o)
-	}
-	checkClean(t, o.Error, outbox.MaxErrorRunes)
-	if again, ok := outbox.Refused(o, policy); ok || again != o {
-		t.Errorf("a second time: %v %+v", ok, again)
-	}
-	e.Attempts = 4
-	if o, ok := outbox.Refused(outbox.Decide(e, outbox.Verdict{Code: outbox.ConnectionError, Text: "x"}, policy), policy); !ok || o.Status != outbox.Failed {
-		t.Errorf("at the last attempt: %v %+v", ok, o)
-	}
-}

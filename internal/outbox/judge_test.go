@@ -1,8 +1,6 @@
 package outbox_test
 
 import (
-	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -10,58 +8,74 @@ import (
 	"outbox-dispatcher/internal/outbox"
 )
 
-func TestJudgeTellsTheStatus(t *testing.T) {
+// What is written to last_error, and what of it goes to the log.
+func TestJudgeSaysWhatHappened(t *testing.T) {
 	t.Parallel()
-	for status := 100; status <= 999; status++ {
-		v := outbox.Judge(ours, outbox.Answer{Host: "n8n.example", HTTPStatus: status, Body: []byte(good), Excerpt: func() string { return "its answer" }})
-		if status >= 200 && status <= 299 {
-			if v.Code != "" || v.RunID != "run-1" || v.Signal != outbox.Healthy {
-				t.Errorf("HTTP %d with an acknowledgement: %+v", status, v)
+	quote := func() string { return "its answer" }
+	for _, c := range []struct {
+		name          string
+		answer        outbox.Answer
+		text, summary string // no summary: the text
+	}{
+		{"NoAnswer", outbox.Answer{Fault: "connection refused"}, "no answer from n8n.example: connection refused", ""},
+		{"Status", outbox.Answer{HTTPStatus: 502}, "HTTP 502 Bad Gateway from n8n.example: answered with an error", ""},
+		{"StatusWithAPage", outbox.Answer{HTTPStatus: 502, Excerpt: quote}, "HTTP 502 Bad Gateway from n8n.example: answered with an error: its answer", "HTTP 502 Bad Gateway from n8n.example: answered with an error"},
+		{"StatusOfAVendor", outbox.Answer{HTTPStatus: 530}, "HTTP 530 from n8n.example: answered with an error", ""},
+		{"StatusThatBrokeOff", outbox.Answer{HTTPStatus: 500, Fault: "the answer broke off"}, "HTTP 500 Internal Server Error from n8n.example: answered with an error", ""},
+		{"Redirect", outbox.Answer{HTTPStatus: 302, RedirectTo: "https://login.example", Excerpt: quote}, "HTTP 302 Found from n8n.example: redirects to https://login.example", ""},
+		{"RedirectToNowhere", outbox.Answer{HTTPStatus: 304, Excerpt: quote}, "HTTP 304 Not Modified from n8n.example: a redirect that names no host", ""},
+		{"BrokeOff", outbox.Answer{HTTPStatus: 200, Body: []byte(good), Fault: "the answer broke off: timeout"}, "HTTP 200 OK from n8n.example: the answer broke off: timeout", ""},
+		{"NoAcknowledgement", outbox.Answer{HTTPStatus: 200, Body: []byte("<html>"), Excerpt: quote}, "HTTP 200 OK from n8n.example: the answer is not JSON: its answer", "HTTP 200 OK from n8n.example: the answer is not JSON"},
+		{"NothingToQuote", outbox.Answer{HTTPStatus: 204, Excerpt: func() string { return "" }}, "HTTP 204 No Content from n8n.example: the answer is empty: the workflow ended before Respond to Webhook", ""},
+		{"Acknowledged", outbox.Answer{HTTPStatus: 299, Body: []byte(good), Excerpt: func() string { panic("asked for") }}, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.answer.Host = "n8n.example"
+			if c.summary == "" {
+				c.summary = c.text
 			}
-			continue
-		}
-		if v.Code != outbox.ConnectionError || v.RunID != "" || v.Signal == outbox.Healthy || v.HTTPStatus != status {
-			t.Errorf("HTTP %d: %+v", status, v)
-		}
-		want := strings.TrimRight(fmt.Sprintf("HTTP %d %s", status, http.StatusText(status)), " ") + " from n8n.example: answered with an error: its answer"
-		if v.Text != want {
-			t.Errorf("HTTP %d: text %q, want %q", status, v.Text, want)
-		}
+			v := outbox.Judge(ours, c.answer)
+			if v.Text != c.text || v.Summary != c.summary || v.HTTPStatus != c.answer.HTTPStatus {
+				t.Errorf("%+v\nwant %q\nand  %q", v, c.text, c.summary)
+			}
+		})
 	}
 }
 
-// Which faults are the endpoint's, and which the event's own.
-func TestJudgeTellsWhoseFaultItIs(t *testing.T) {
+// Faults of a 2xx and of the way to it: whose they are, and which are a guess.
+func TestJudgeTellsAnUnknownPageFromACertainFault(t *testing.T) {
 	t.Parallel()
-	answer := func(status int, body string) outbox.Answer {
-		return outbox.Answer{Host: "h", HTTPStatus: status, Body: []byte(body)}
-	}
-	endpoint := map[string]outbox.Answer{
-		"no answer":   {Host: "h", Fault: "connection refused"},
-		"broken off":  {Host: "h", HTTPStatus: 200, Body: []byte(good), Fault: "the answer broke off"},
-		"starting up": answer(200, "n8n is starting up. Please wait"),
-		"token":       answer(403, "Authorization data is wrong!"),
-	}
-	for _, status := range []int{401, 403, 404, 429, 502, 503, 504, 520, 521, 522, 523, 524} {
-		endpoint[fmt.Sprint("HTTP ", status)] = answer(status, "")
-	}
-	for name, a := range endpoint {
-		if v := outbox.Judge(ours, a); v.Signal != outbox.EndpointFault {
-			t.Errorf("%s: signal %d, want the endpoint's fault", name, v.Signal)
-		}
-	}
-	own := map[string]outbox.Answer{
-		"refused": answer(200, `{"ok":false}`), "empty": answer(200, ""), "a list": answer(200, "[]"),
-		"another id": answer(200, `{"ok":true}`), "no execution": answer(200, ack("7")),
-		"too large": answer(200, good+strings.Repeat(" ", outbox.MaxAnswerBytes)),
-	}
-	for _, status := range []int{300, 301, 302, 307, 400, 405, 409, 410, 413, 415, 422, 500, 501, 505, 599, 999} {
-		own[fmt.Sprint("HTTP ", status)] = answer(status, "")
-	}
-	for name, a := range own {
-		if v := outbox.Judge(ours, a); v.Signal != outbox.EventFault {
-			t.Errorf("%s: signal %d, want the event's fault", name, v.Signal)
-		}
+	const guess = true
+	for _, c := range []struct {
+		name   string
+		answer outbox.Answer
+		signal outbox.Signal
+		page   bool
+	}{
+		{"NoAnswer", outbox.Answer{Fault: "connection refused"}, outbox.EndpointFault, false},
+		{"BrokeOff", outbox.Answer{HTTPStatus: 200, Body: []byte(good), Fault: "the answer broke off"}, outbox.EndpointFault, false},
+		{"Acknowledged", outbox.Answer{HTTPStatus: 200, Body: []byte(good)}, outbox.Healthy, false},
+
+		{"HTML", outbox.Answer{HTTPStatus: 200, Body: []byte("<html>")}, outbox.EndpointFault, guess},
+		{"StartingUp", outbox.Answer{HTTPStatus: 200, Body: []byte("n8n is starting up. Please wait")}, outbox.EndpointFault, guess},
+		{"Text", outbox.Answer{HTTPStatus: 200, Body: []byte("OK")}, outbox.EndpointFault, guess},
+		{"Empty", outbox.Answer{HTTPStatus: 200}, outbox.EventFault, guess},
+		{"NoContent", outbox.Answer{HTTPStatus: 204}, outbox.EventFault, guess},
+		{"List", outbox.Answer{HTTPStatus: 200, Body: []byte("[]")}, outbox.EventFault, guess},
+		{"Null", outbox.Answer{HTTPStatus: 200, Body: []byte("null")}, outbox.EventFault, guess},
+		{"WithoutOK", outbox.Answer{HTTPStatus: 200, Body: []byte(`{"message":"Workflow was started"}`)}, outbox.EventFault, guess},
+		{"OKOfAnotherType", outbox.Answer{HTTPStatus: 200, Body: []byte(`{"ok":"true"}`)}, outbox.EventFault, guess},
+		{"TooLarge", outbox.Answer{HTTPStatus: 200, Body: []byte(good + strings.Repeat(" ", outbox.MaxAnswerBytes))}, outbox.EventFault, guess},
+
+		{"Refused", outbox.Answer{HTTPStatus: 200, Body: []byte(`{"ok":false}`)}, outbox.EventFault, false},
+		{"AnotherEvent", outbox.Answer{HTTPStatus: 200, Body: []byte(`{"ok":true}`)}, outbox.EventFault, false},
+		{"NoExecution", outbox.Answer{HTTPStatus: 200, Body: []byte(ack("7"))}, outbox.EventFault, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if v := outbox.Judge(ours, c.answer); v.Signal != c.signal || v.UnknownPage != c.page {
+				t.Errorf("signal %d, unknown page %v; want %d, %v", v.Signal, v.UnknownPage, c.signal, c.page)
+			}
+		})
 	}
 }
 
@@ -73,32 +87,45 @@ func TestJudgePassesOnWhatRetryAfterAskedFor(t *testing.T) {
 	}
 }
 
-// The text is one clean line, whatever host, fault and excerpt hold.
-func TestJudgeTellsInOneLine(t *testing.T) {
+// Every text is one clean line, whatever host, fault, redirect and excerpt hold.
+func TestVerdictsAreOneLine(t *testing.T) {
 	t.Parallel()
 	nasty := "a\x00b\r\nc\u2028d\u202ee\xff" + strings.Repeat("😀", 5000)
-	for _, a := range []outbox.Answer{
-		{Host: nasty, Fault: nasty},
-		{Host: nasty, HTTPStatus: 500, Excerpt: func() string { return nasty }},
-		{Host: nasty, HTTPStatus: 200, Fault: nasty, Excerpt: func() string { return nasty }},
-		{Host: nasty, HTTPStatus: 200, Body: []byte("<"), Excerpt: func() string { return nasty }},
+	quote := func() string { return nasty }
+	for _, v := range []outbox.Verdict{
+		outbox.Judge(ours, outbox.Answer{Host: nasty, Fault: nasty}),
+		outbox.Judge(ours, outbox.Answer{Host: nasty, HTTPStatus: 302, RedirectTo: nasty}),
+		outbox.Judge(ours, outbox.Answer{Host: nasty, HTTPStatus: 500, Excerpt: quote}),
+		outbox.Judge(ours, outbox.Answer{Host: nasty, HTTPStatus: 200, Fault: nasty, Excerpt: quote}),
+		outbox.Judge(ours, outbox.Answer{Host: nasty, HTTPStatus: 200, Body: []byte("<"), Excerpt: quote}),
+		outbox.Unusable(nasty),
+		outbox.Unknown(nasty),
 	} {
-		checkClean(t, outbox.Judge(ours, a).Text, outbox.MaxErrorRunes)
+		checkClean(t, v.Text, outbox.MaxErrorRunes)
+		checkClean(t, v.Summary, outbox.MaxErrorRunes)
 	}
-	checkClean(t, outbox.Unusable(nasty).Text, outbox.MaxErrorRunes)
-	checkClean(t, outbox.Unknown(nasty).Text, outbox.MaxErrorRunes)
 }
 
 func TestVerdictsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	if v := outbox.Unusable("lacks data"); v.Code != outbox.MalformedPayload || v.Text != "lacks data" || v.Signal != outbox.EventFault || v.HTTPStatus != 0 {
+	if v := outbox.Unusable("lacks data"); v != (outbox.Verdict{Code: outbox.MalformedPayload, Text: "lacks data", Summary: "lacks data", Signal: outbox.EventFault}) {
 		t.Errorf("unusable: %+v", v)
 	}
-	if v := outbox.Unknown("broke"); v.Code != outbox.UnknownError || v.Text != "broke" || v.Signal != outbox.EventFault {
+	if v := outbox.Unknown("broke"); v != (outbox.Verdict{Code: outbox.UnknownError, Text: "broke", Summary: "broke", Signal: outbox.EventFault}) {
 		t.Errorf("unknown: %+v", v)
 	}
-	v := outbox.Judge(ours, outbox.Answer{Host: "n8n.example", Fault: "connection refused"})
-	if v.Code != outbox.ConnectionError || v.Text != "no answer from n8n.example: connection refused" {
-		t.Errorf("no answer: %+v", v)
+}
+
+func BenchmarkJudge(b *testing.B) {
+	for name, body := range map[string]string{"AsOurWorkflowResponds": good, "AnotherForm": " " + good} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			a := outbox.Answer{Host: "n8n.example", HTTPStatus: 200, Body: []byte(body)}
+			for b.Loop() {
+				if outbox.Judge(ours, a).Code != "" {
+					b.Fatal("not acknowledged")
+				}
+			}
+		})
 	}
 }
