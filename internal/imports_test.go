@@ -14,16 +14,17 @@ const module = "outbox-dispatcher/"
 // may lists for each package (and those below it) what of this module, and what
 // of others, it may import beside the standard library. The longest prefix counts.
 var may = map[string][]string{
-	"internal/outbox": {},
-	"internal/config": {module + "internal/outbox"},
-	"internal/cycle":  {module + "internal/outbox", "golang.org/x/sync/errgroup"},
+	"internal/outbox":   {},
+	"internal/netfault": {},
+	"internal/config":   {module + "internal/outbox"},
+	"internal/cycle":    {module + "internal/outbox", "golang.org/x/sync/errgroup"},
 
 	"internal/operator":        {module + "internal/outbox"},
-	"internal/operator/doctor": {module + "internal/outbox", module + "internal/cycle", module + "internal/config", module + "internal/operator"},
+	"internal/operator/doctor": {module + "internal/outbox", module + "internal/netfault", module + "internal/cycle", module + "internal/config", module + "internal/operator"},
 
-	"internal/postgres":  {module + "internal/outbox", module + "internal/cycle", module + "internal/operator", module + "internal/config", module + "internal/postgres/rdsroots", "github.com/jackc/pgx/v5"},
-	"internal/n8n":       {module + "internal/outbox", module + "internal/cycle"},
-	"internal/secret":    {module + "internal/outbox", module + "internal/cycle", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go", "golang.org/x/sync/singleflight"},
+	"internal/postgres":  {module + "internal/outbox", module + "internal/netfault", module + "internal/cycle", module + "internal/operator", module + "internal/config", module + "internal/postgres/rdsroots", "github.com/jackc/pgx/v5"},
+	"internal/n8n":       {module + "internal/outbox", module + "internal/netfault", module + "internal/cycle"},
+	"internal/secret":    {module + "internal/outbox", module + "internal/netfault", module + "internal/cycle", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go", "golang.org/x/sync/singleflight"},
 	"internal/telemetry": {module + "internal/outbox", module + "internal/cycle", module + "internal/telemetry", "github.com/aws/aws-xray-sdk-go/v2", "github.com/aws/aws-lambda-go/lambdacontext"},
 
 	// Where two adapters meet, for both functions.

@@ -15,7 +15,7 @@ func TestDoctorOnTheCommandLine(t *testing.T) {
 	b.env["N8N_WEBHOOK_URL"], b.env["N8N_WEBHOOK_TRIGGER_TOKEN"] = server.URL()+"?key=querysecret", "topsecret"
 
 	o := b.run("doctor").want(0, "no fault was found", "")
-	o.want(0, "ok       n8n answer         a GET was answered HTTP 404, as an active webhook for POST does; nothing was run", "")
+	o.want(0, "ok       n8n answer         a GET was answered with HTTP 404, as by an active webhook for POST; nothing was run", "")
 	o.want(0, "unknown  token accepted     not tried", "")
 	if server.Count() != 0 {
 		t.Errorf("%d POSTs that nobody asked for", server.Count())

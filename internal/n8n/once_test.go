@@ -62,13 +62,13 @@ func TestPostSendsNothingASecondTime(t *testing.T) {
 		want   string
 	}{
 		"ResetAfterTheRequest":     {n8ntest.Answer{Close: n8ntest.Reset}, "connection reset"},
-		"ClosedAfterTheRequest":    {n8ntest.Answer{Close: n8ntest.FIN}, "the connection was closed before"},
+		"ClosedAfterTheRequest":    {n8ntest.Answer{Close: n8ntest.FIN}, "the connection was closed by the other end"},
 		"ResetAfterTheStatus":      {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\n", Close: n8ntest.Reset}, "connection"},
-		"ClosedInTheHeaders":       {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"}, "the connection was closed before the answer was whole"},
-		"ShortBody":                {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n", Body: n8ntest.Ack}, "broke off: the connection was closed before the answer was whole"},
+		"ClosedInTheHeaders":       {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"}, "the connection was closed by the other end"},
+		"ShortBody":                {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n", Body: n8ntest.Ack}, "broke off: the connection was closed by the other end"},
 		"ResetInTheBody":           {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n", Body: n8ntest.Ack, Close: n8ntest.Reset}, "broke off: connection reset"},
-		"ChunkCutOff":              {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"ok\r\n"}, "broke off: the connection was closed before the answer was whole"},
-		"LastChunkMissing":         {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"}, "broke off: the connection was closed before the answer was whole"},
+		"ChunkCutOff":              {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"ok\r\n"}, "broke off: the connection was closed by the other end"},
+		"LastChunkMissing":         {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"}, "broke off: the connection was closed by the other end"},
 		"ChunkWithoutALength":      {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n{}\r\n"}, "broke off: the answer is not proper HTTP"},
 		"RequestTimeoutUnasked":    {n8ntest.Answer{Raw: "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"}, ""},
 		"ServiceUnavailable":       {n8ntest.Answer{Status: 503, Header: map[string]string{"Retry-After": "0"}}, ""},
@@ -292,7 +292,7 @@ func TestPostAfterATimeoutTakesANewConnection(t *testing.T) {
 	})
 	w := newWebhook(t, "http://"+s.Address(), timeout(200*time.Millisecond))
 	acknowledged(t, w.Post(t.Context(), token, envelope(0)), 0)
-	faulty(t, w.Post(t.Context(), token, envelope(1)), "timeout: no whole answer within")
+	faulty(t, w.Post(t.Context(), token, envelope(1)), "timeout: no complete answer within")
 	acknowledged(t, w.Post(t.Context(), token, envelope(2)), 2)
 	if s.Connections() != 2 {
 		t.Errorf("%d connections", s.Connections())

@@ -53,14 +53,14 @@ func TestPostGoesThroughAProxyOnlyWhereItCannotBeRead(t *testing.T) {
 
 	before := proxy.Connections()
 	unknown := strings.Repeat("x", 64) + ".test" // no resolver takes it; a proxy would
-	faulty(t, newWebhook(t, "http://"+unknown+"/webhook").Post(t.Context(), token, envelope(2)), "the host name is not known (DNS)")
+	faulty(t, newWebhook(t, "http://"+unknown+"/webhook").Post(t.Context(), token, envelope(2)), "the host name is unknown (DNS)")
 	if proxy.Connections() != before {
 		t.Error("a POST over http went to the proxy, which can read its token")
 	}
 
 	faulty(t, newWebhook(t, "https://refused.test", trusted).Post(t.Context(), token, envelope(3)), "the proxy answered CONNECT with HTTP 407")
 	faulty(t, newWebhook(t, "https://closed.test", trusted).Post(t.Context(), token, envelope(4)), "the connection")
-	faulty(t, newWebhook(t, "https://n8n.test").Post(t.Context(), token, envelope(5)), "TLS: the certificate is signed by an authority that is not trusted")
+	faulty(t, newWebhook(t, "https://n8n.test").Post(t.Context(), token, envelope(5)), "the TLS certificate is signed by an authority that is not trusted")
 	proxy.Stop()
 	faulty(t, newWebhook(t, "https://n8n.test", trusted).Post(t.Context(), token, envelope(6)), "the proxy: connection refused")
 	t.Run("LastOfAll", func(*testing.T) {})

@@ -1,96 +1,82 @@
 package n8n
 
 import (
-	"bufio"
+	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
-// errPacked: the answer came whole, and what is in it cannot be unpacked.
-var errPacked = errors.New("cannot be unpacked")
+// errCompressed: the answer came whole, and cannot be decompressed.
+var errCompressed = errors.New("invalid compressed answer")
 
-// drainBytes behind a packed answer are read, so that its connection can be used
-// again: the end of a chunked body, and a line end or two. A plain answer has
-// been read to its end.
-const drainBytes = 4 << 10
+// maxEncodings bounds how often one answer is decompressed.
+const maxEncodings = 3
 
-// read reads at most limit bytes of an answer, unpacked if it came packed in a
-// form that every HTTP client knows. Any other Content-Encoding is ignored.
+// read reads at most limit bytes of an answer, before and after decompression. What
+// broke off on the way is not returned: it may end within a secret, which then
+// nothing recognises.
 func read(res *http.Response, limit int64) ([]byte, error) {
 	if res.StatusCode == http.StatusSwitchingProtocols {
-		return nil, nil // what follows is no body, and has no end and no timeout
+		return nil, nil // what follows is not a body, and has no end and no timeout
 	}
-	if len(res.Header["Content-Encoding"]) == 0 {
-		return io.ReadAll(io.LimitReader(res.Body, limit))
+	body, err := io.ReadAll(io.LimitReader(res.Body, limit))
+	if err != nil {
+		return nil, err
 	}
-	wire := &source{reader: res.Body}
-	content := bufio.NewReader(wire)
-	if _, err := content.Peek(1); errors.Is(err, io.EOF) {
-		return nil, nil // nothing to unpack
-	}
-	unpacked, err := unpack(content, res.Header.Values("Content-Encoding"))
-	var body []byte
-	if err == nil {
-		body, err = io.ReadAll(io.LimitReader(unpacked, limit))
-	}
-	if err == nil && int64(len(body)) < limit {
-		_, _ = io.CopyN(io.Discard, content, drainBytes) // what is wrong is in wire
-	}
-	switch {
-	case wire.err != nil:
-		return body, wire.err
-	case err != nil:
-		return body, errPacked
+	if encodings := res.Header.Values("Content-Encoding"); len(body) > 0 && len(encodings) > 0 {
+		return decompress(body, strings.Split(strings.ToLower(strings.Join(encodings, ",")), ","), limit)
 	}
 	return body, nil
 }
 
-// unpack undoes the encodings of a body, the one that was put on last first.
-func unpack(body *bufio.Reader, encodings []string) (io.Reader, error) {
-	list := strings.Split(strings.ToLower(strings.Join(encodings, ",")), ",")
-	var unpacked io.Reader = body
-	for _, encoding := range slices.Backward(list) {
-		var err error
-		switch strings.TrimSpace(encoding) {
-		case "gzip", "x-gzip":
-			unpacked, err = gzip.NewReader(unpacked)
-		case "deflate":
-			unpacked, err = inflate(bufio.NewReader(unpacked))
+// decompress undoes the encodings of a body, the one applied last first. It goes by
+// what the body is before what the header says: a proxy that decompresses may leave
+// the header in place, and nothing that is compressed is also JSON.
+func decompress(body []byte, encodings []string, limit int64) ([]byte, error) {
+	for _, encoding := range slices.Backward(encodings[max(0, len(encodings)-maxEncodings):]) {
+		if json.Valid(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))) {
+			break
+		}
+		r, err := decoder(body, strings.TrimSpace(encoding))
+		if err == nil && r == nil {
+			continue
+		}
+		if err == nil {
+			body, err = io.ReadAll(io.LimitReader(r, limit))
+		}
+		if err != nil && !utf8.Valid(body) {
+			body = nil // nothing that people could read
 		}
 		if err != nil {
-			return nil, err
+			return body, errCompressed
 		}
 	}
-	return unpacked, nil
+	return body, nil
 }
 
-// inflate reads deflate with the two bytes of zlib in front, as the standard has
-// it, and without, as some servers send it.
-func inflate(packed *bufio.Reader) (io.Reader, error) {
-	head, _ := packed.Peek(2) // a shorter body fails below
-	if len(head) == 2 && head[0]&0x0f == 8 && (uint(head[0])<<8|uint(head[1]))%31 == 0 {
-		return zlib.NewReader(packed)
+// decoder returns nil for a form that not every HTTP client knows: such an encoding
+// is ignored.
+func decoder(body []byte, encoding string) (io.Reader, error) {
+	r := bytes.NewReader(body)
+	gzipped := encoding == "gzip" || encoding == "x-gzip"
+	switch {
+	case bytes.HasPrefix(body, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(r)
+	// The two bytes of zlib that the standard requires in front of deflate.
+	case (gzipped || encoding == "deflate") && len(body) >= 2 && body[0]&0x0f == 8 && (uint(body[0])<<8|uint(body[1]))%31 == 0:
+		return zlib.NewReader(r)
+	case gzipped:
+		return gzip.NewReader(r) // fails
+	case encoding == "deflate":
+		return flate.NewReader(r), nil // some servers omit them
 	}
-	return flate.NewReader(packed), nil
-}
-
-// source keeps the fault of the connection, if there is one: it tells an answer
-// that broke off from one that is packed wrongly.
-type source struct {
-	reader io.Reader
-	err    error // never io.EOF
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.reader.Read(p)
-	if err != nil && err != io.EOF {
-		s.err = err
-	}
-	return n, err
+	return nil, nil
 }

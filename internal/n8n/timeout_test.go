@@ -38,15 +38,15 @@ func TestPostEndsAtItsTimeout(t *testing.T) {
 		status int
 		want   string
 	}{
-		"NoAnswer":          {n8ntest.Answer{Close: n8ntest.Never}, 0, "timeout: no whole answer within N8N_HTTP_TIMEOUT_SECONDS"},
-		"LateAnswer":        {n8ntest.Answer{Delay: time.Minute, Body: n8ntest.Ack}, 0, "timeout: no whole answer within"},
-		"DrippingHeaders":   {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nX-Pad: " + slowly, Drip: 20 * time.Millisecond}, 0, "timeout: no whole answer within"},
-		"DrippingBody":      {n8ntest.Answer{Body: n8ntest.Ack + slowly, Drip: 20 * time.Millisecond}, 200, "broke off: timeout: no whole answer within"},
-		"BodyThatStops":     {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{", Close: n8ntest.Never}, 200, "broke off: timeout: no whole answer within"},
-		"BodyThatNeverCame": {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n", Close: n8ntest.Never}, 200, "broke off: timeout: no whole answer within"},
-		"ChunksWithoutEnd":  {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", Body: "1\r\n \r\n", Repeat: 100, Drip: 20 * time.Millisecond}, 200, "broke off: timeout: no whole answer within"},
-		"DrippingGzip":      {n8ntest.Answer{Body: n8ntest.Ack + slowly, Pack: n8ntest.Gzip, Header: map[string]string{"Content-Encoding": "gzip"}, Drip: 20 * time.Millisecond}, 200, "broke off: timeout: no whole answer within"},
-		"OnlyContinue":      {n8ntest.Answer{Raw: strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 50), Drip: 10 * time.Millisecond}, 0, "timeout: no whole answer within"},
+		"NoAnswer":          {n8ntest.Answer{Close: n8ntest.Never}, 0, "timeout: no complete answer within N8N_HTTP_TIMEOUT_SECONDS"},
+		"LateAnswer":        {n8ntest.Answer{Delay: time.Minute, Body: n8ntest.Ack}, 0, "timeout: no complete answer within"},
+		"DrippingHeaders":   {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nX-Pad: " + slowly, Drip: 20 * time.Millisecond}, 0, "timeout: no complete answer within"},
+		"DrippingBody":      {n8ntest.Answer{Body: n8ntest.Ack + slowly, Drip: 20 * time.Millisecond}, 200, "broke off: timeout: no complete answer within"},
+		"BodyThatStops":     {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{", Close: n8ntest.Never}, 200, "broke off: timeout: no complete answer within"},
+		"BodyThatNeverCame": {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n", Close: n8ntest.Never}, 200, "broke off: timeout: no complete answer within"},
+		"ChunksWithoutEnd":  {n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", Body: "1\r\n \r\n", Repeat: 100, Drip: 20 * time.Millisecond}, 200, "broke off: timeout: no complete answer within"},
+		"DrippingGzip":      {n8ntest.Answer{Body: n8ntest.Ack + slowly, Pack: n8ntest.Gzip, Header: map[string]string{"Content-Encoding": "gzip"}, Drip: 20 * time.Millisecond}, 200, "broke off: timeout: no complete answer within"},
+		"OnlyContinue":      {n8ntest.Answer{Raw: strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 50), Drip: 10 * time.Millisecond}, 0, "timeout: no complete answer within"},
 		// The status is the answer. What is missing of the page changes nothing.
 		"DrippingErrorPage": {n8ntest.Answer{Status: 500, Body: slowly, Drip: 20 * time.Millisecond}, 500, ""},
 	} {
@@ -78,8 +78,8 @@ func TestPostEndsAtItsTimeoutWhereNobodyListens(t *testing.T) {
 		body []byte
 		want string
 	}{
-		"AcceptsAndNeverAnswers": {"http://" + silent.Address(), envelope(1), "timeout: no whole answer within"},
-		"NeverReads":             {"http://" + deaf.Address(), large(1, 16<<20), "timeout: no whole answer within"},
+		"AcceptsAndNeverAnswers": {"http://" + silent.Address(), envelope(1), "timeout: no complete answer within"},
+		"NeverReads":             {"http://" + deaf.Address(), large(1, 16<<20), "timeout: no complete answer within"},
 		"NoTLSHandshake":         {"https://" + silent.Address(), envelope(1), "timeout: no connection within N8N_HTTP_TIMEOUT_SECONDS"},
 	} {
 		t.Run(name, func(t *testing.T) {

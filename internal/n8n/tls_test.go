@@ -40,16 +40,16 @@ func TestPostTellsWhatIsWrongWithTLS(t *testing.T) {
 		address string
 		want    string
 	}{
-		"AnotherAuthority":         {secure(t, serve(others, n8ntest.Certificate{})).Address(), "TLS: the certificate is signed by an authority that is not trusted"},
-		"AnotherHost":              {secure(t, serve(ours, n8ntest.Certificate{Hosts: []string{"n8n.example"}})).Address(), "TLS: the certificate is for another host"},
-		"AnotherAddress":           {secure(t, serve(ours, n8ntest.Certificate{Hosts: []string{"10.0.0.1"}})).Address(), "TLS: the certificate is for another host"},
-		"Expired":                  {secure(t, serve(ours, n8ntest.Certificate{Expired: true})).Address(), "TLS: the certificate is not valid, by its dates or its use"},
-		"PlainTextPort":            {plainText.Address(), "TLS: the server does not speak TLS on this port"},
-		"OldVersion":               {secure(t, old).Address(), "TLS: the handshake failed"},
-		"AsksForACertificate":      {secure(t, asks).Address(), "TLS: the handshake failed"},
-		"AsksForACertificateIn1.2": {secure(t, asksIn12).Address(), "TLS: the handshake failed"},
-		"ClosesInTheHandshake":     {n8ntest.NewTCP(t, func(conn net.Conn, _ int) { _, _ = conn.Read(make([]byte, 1)) }).Address(), "TLS: the handshake failed"},
-		"SpeaksGarbage":            {n8ntest.NewTCP(t, func(conn net.Conn, _ int) { _, _ = conn.Write([]byte(strings.Repeat("\x16\x03\x01", 100))) }).Address(), "TLS: the handshake failed"},
+		"AnotherAuthority":         {secure(t, serve(others, n8ntest.Certificate{})).Address(), "the TLS certificate is signed by an authority that is not trusted"},
+		"AnotherHost":              {secure(t, serve(ours, n8ntest.Certificate{Hosts: []string{"n8n.example"}})).Address(), "the TLS certificate is for another host"},
+		"AnotherAddress":           {secure(t, serve(ours, n8ntest.Certificate{Hosts: []string{"10.0.0.1"}})).Address(), "the TLS certificate is for another host"},
+		"Expired":                  {secure(t, serve(ours, n8ntest.Certificate{Expired: true})).Address(), "the TLS certificate has expired or is not valid yet"},
+		"PlainTextPort":            {plainText.Address(), "the server does not speak TLS on this port"},
+		"OldVersion":               {secure(t, old).Address(), "the TLS handshake failed"},
+		"AsksForACertificate":      {secure(t, asks).Address(), "the TLS handshake failed"},
+		"AsksForACertificateIn1.2": {secure(t, asksIn12).Address(), "the TLS handshake failed"},
+		"ClosesInTheHandshake":     {n8ntest.NewTCP(t, func(conn net.Conn, _ int) { _, _ = conn.Read(make([]byte, 1)) }).Address(), "the TLS handshake failed"},
+		"SpeaksGarbage":            {n8ntest.NewTCP(t, func(conn net.Conn, _ int) { _, _ = conn.Write([]byte(strings.Repeat("\x16\x03\x01", 100))) }).Address(), "the TLS handshake failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +65,7 @@ func TestPostTellsWhatIsWrongWithTLS(t *testing.T) {
 	t.Run("TheSystemDoesNotTrustIt", func(t *testing.T) {
 		t.Parallel()
 		w := newWebhook(t, n8ntest.NewTLS(t).URL())
-		faulty(t, w.Post(t.Context(), token, envelope(1)), "TLS: the certificate is signed by an authority that is not trusted")
+		faulty(t, w.Post(t.Context(), token, envelope(1)), "the TLS certificate is signed by an authority that is not trusted")
 	})
 }
 
@@ -85,7 +85,7 @@ func TestPostTellsThatNobodyIsThere(t *testing.T) {
 	for name, c := range map[string]struct{ url, want string }{
 		"Refused":      {gone.URL(), "connection refused"},
 		"RefusedTLS":   {strings.Replace(gone.URL(), "http:", "https:", 1), "connection refused"},
-		"UnknownHost":  {"http://" + strings.Repeat("x", 64) + ".example/x", "the host name is not known (DNS)"}, // too long a label to be looked up
+		"UnknownHost":  {"http://" + strings.Repeat("x", 64) + ".example/x", "the host name is unknown (DNS)"}, // too long a label to be looked up
 		"PortOfNobody": {"http://127.0.0.1:1/x", "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {

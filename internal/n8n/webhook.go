@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"outbox-dispatcher/internal/netfault"
 	"outbox-dispatcher/internal/outbox"
 )
 
@@ -33,7 +35,7 @@ type Webhook struct {
 	user      *url.Userinfo
 	timeout   time.Duration
 	transport *http.Transport
-	hide      *hider
+	redactor  *redactor
 }
 
 // Options of a webhook. Zero values are ready for use but for URL and Timeout.
@@ -64,7 +66,7 @@ func New(o Options) *Webhook {
 				}
 				return http.ProxyFromEnvironment(r)
 			},
-			OnProxyConnectResponse: connected,
+			OnProxyConnectResponse: netfault.OnProxyConnectResponse,
 			DialContext:            dialer.DialContext,
 			TLSClientConfig:        o.TLS,
 			TLSHandshakeTimeout:    o.Timeout,
@@ -81,7 +83,7 @@ func New(o Options) *Webhook {
 			ForceAttemptHTTP2: false,
 			TLSNextProto:      map[string]func(string, *tls.Conn) http.RoundTripper{},
 		},
-		hide: newHider(o.URL),
+		redactor: newRedactor(o.URL),
 	}
 }
 
@@ -92,10 +94,10 @@ func (w *Webhook) CloseIdle() { w.transport.CloseIdleConnections() }
 // Post sends the body once and reads the answer, all within the timeout.
 func (w *Webhook) Post(ctx context.Context, token string, body []byte) (answer outbox.Answer) {
 	answer.Host = w.url.Host
-	answer.Excerpt = func() string { return w.hide.excerpt(answer.Body, token) }
+	answer.Excerpt = func() string { return w.redactor.excerpt(answer.Body, token, body) }
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	var way progress
+	var p progress
 	req := (&http.Request{
 		Method: http.MethodPost, URL: w.url, Host: w.url.Host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -109,19 +111,19 @@ func (w *Webhook) Post(ctx context.Context, token string, body []byte) (answer o
 		// Lets the transport take another connection if nothing was sent on a
 		// dead one. A request of which a byte went out is never sent again.
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
-	}).WithContext(way.watch(ctx))
+	}).WithContext(p.watch(ctx))
 	if w.user != nil {
 		password, _ := w.user.Password()
 		req.SetBasicAuth(w.user.Username(), password)
 	}
 	res, err := w.transport.RoundTrip(req)
 	if err != nil {
-		answer.Fault = way.fault(ctx, err)
+		answer.Fault = p.fault(ctx, err)
 		return answer
 	}
 	defer res.Body.Close()
 	if res.StatusCode < 100 {
-		answer.Fault = "the answer is not proper HTTP"
+		answer.Fault = notHTTP
 		return answer
 	}
 	answer.HTTPStatus = res.StatusCode
@@ -131,8 +133,16 @@ func (w *Webhook) Post(ctx context.Context, token string, body []byte) (answer o
 		}
 		// The status is the answer; a body that breaks off changes nothing.
 		answer.Body, _ = read(res, maxErrorBytes)
-	} else if answer.Body, err = read(res, outbox.MaxAnswerBytes+1); err != nil {
-		answer.Fault = "the answer broke off: " + way.fault(ctx, err)
+		if to, err := res.Location(); err == nil && to.Host != "" {
+			answer.RedirectTo = w.redactor.excerpt([]byte(to.Scheme+"://"+to.Host), token, body)
+		}
+		return answer
+	}
+	switch answer.Body, err = read(res, outbox.MaxAnswerBytes+1); {
+	case errors.Is(err, errCompressed):
+		answer.Fault = "the compressed answer is invalid"
+	case err != nil:
+		answer.Fault = "the answer broke off: " + p.fault(ctx, err)
 	}
 	return answer
 }

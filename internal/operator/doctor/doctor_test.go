@@ -187,14 +187,14 @@ func TestWhatN8nAnswersToAGet(t *testing.T) {
 		result operator.Result
 		text   string
 	}{
-		{"ActiveWebhook", 404, `{"code":404,"message":"This webhook is not registered for GET requests. Did you mean to make a POST request?"}`, operator.OK, "as an active webhook for POST does"},
+		{"ActiveWebhook", 404, `{"code":404,"message":"This webhook is not registered for GET requests. Did you mean to make a POST request?"}`, operator.OK, "as by an active webhook for POST"},
 		{"InactiveWorkflow", 404, `{"code":404,"message":"The requested webhook \"GET x\" is not registered."}`, operator.Fault, "not registered"},
 		{"AnotherPath", 404, `Cannot GET /x`, operator.Fault, "not by a webhook"},
 		{"StartingUp", 200, `n8n is starting up. Please wait`, operator.Fault, "starting up"},
-		{"SomethingElse", 200, `<html>`, operator.Warning, "takes GET as well"},
-		{"Redirect", 302, ``, operator.Fault, "a redirect"},
-		{"Forbidden", 403, `Authorization data is wrong!`, operator.OK, "asks for authentication"},
-		{"MethodNotAllowed", 405, ``, operator.OK, "takes other methods"},
+		{"SomethingElse", 200, `<html>`, operator.Warning, "also accepts GET"},
+		{"Redirect", 302, ``, operator.Fault, "a redirect to login.example, which is never followed"},
+		{"Forbidden", 403, `Authorization data is wrong!`, operator.OK, "requires authentication"},
+		{"MethodNotAllowed", 405, ``, operator.OK, "accepts other methods"},
 		{"BadGateway", 502, ``, operator.Fault, "HTTP 502"},
 		{"DatabaseDown", 503, `{"code":503,"message":"Database is not ready!"}`, operator.Fault, "HTTP 503"},
 	} {
@@ -205,7 +205,7 @@ func TestWhatN8nAnswersToAGet(t *testing.T) {
 					t.Errorf("%s with a token %q", r.Method, r.Header.Get("X-Fleet-Ops-Trigger-Token"))
 				}
 				if c.status == 302 {
-					rw.Header().Set("Location", "/elsewhere")
+					rw.Header().Set("Location", "https://login.example/?next=x")
 				}
 				rw.WriteHeader(c.status)
 				_, _ = rw.Write([]byte(c.body))
@@ -363,7 +363,7 @@ func TestUnknownNames(t *testing.T) {
 	w := healthy(t)
 	w.aim(t, "https://n8n.invalid/webhook/x", nil)
 	_, checks := w.examine(t, operator.Doctor{})
-	if got := checks["n8n name"]; got.Result != operator.Fault || !strings.Contains(got.Text, "n8n.invalid: the name") {
+	if got := checks["n8n name"]; got.Result != operator.Fault || !strings.Contains(got.Text, "n8n.invalid: the host name") {
 		t.Errorf("%+v", got)
 	}
 	if got := checks["n8n answer"]; got.Result != operator.Unknown {
@@ -380,7 +380,7 @@ func TestCertificates(t *testing.T) {
 		w := healthy(t)
 		w.aim(t, server.URL, server.Client().Transport.(*http.Transport).TLSClientConfig)
 		_, checks := w.examine(t, operator.Doctor{})
-		if got := checks["n8n connection"]; got.Result != operator.OK || !strings.Contains(got.Text, "speaks TLS 1.3, with a certificate until 20") {
+		if got := checks["n8n connection"]; got.Result != operator.OK || !strings.Contains(got.Text, "speaks TLS 1.3, with a certificate valid until 20") {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -388,7 +388,7 @@ func TestCertificates(t *testing.T) {
 		certificate n8ntest.Certificate
 		text        string
 	}{
-		"ThatRanOut":       {n8ntest.Certificate{Expired: true}, "not valid, by its dates or its use"},
+		"ThatRanOut":       {n8ntest.Certificate{Expired: true}, "has expired or is not valid yet"},
 		"OfSomebodyElse's": {n8ntest.Certificate{Hosts: []string{"elsewhere.example"}}, "for another host"},
 	} {
 		t.Run(name, func(t *testing.T) {

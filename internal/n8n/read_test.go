@@ -9,8 +9,8 @@ import (
 	"outbox-dispatcher/internal/testkit/n8ntest"
 )
 
-// rawDeflate packs without the two bytes that the standard wants in front, as
-// some servers do.
+// rawDeflate compresses without the two bytes that the standard requires in front,
+// as some servers do.
 func rawDeflate(b []byte) []byte {
 	var z bytes.Buffer
 	w, _ := flate.NewWriter(&z, flate.DefaultCompression)
@@ -21,7 +21,7 @@ func rawDeflate(b []byte) []byte {
 
 func plain(b []byte) []byte { return b }
 
-func TestPostUnpacksTheAnswer(t *testing.T) {
+func TestPostDecompressesTheAnswer(t *testing.T) {
 	t.Parallel()
 	const success = outbox.Code("")
 	twice := func(b []byte) []byte { return n8ntest.Gzip(n8ntest.Gzip(b)) }
@@ -33,24 +33,38 @@ func TestPostUnpacksTheAnswer(t *testing.T) {
 		pack     func([]byte) []byte
 		code     outbox.Code
 	}{
-		"Gzip":                     {"gzip", n8ntest.Gzip, success},
-		"GzipInCapitals":           {" GZip ", n8ntest.Gzip, success},
-		"XGzip":                    {"x-gzip", n8ntest.Gzip, success},
-		"Deflate":                  {"deflate", n8ntest.Deflate, success},
-		"DeflateWithoutItsHeader":  {"deflate", rawDeflate, success},
-		"GzipTwice":                {"gzip, gzip", twice, success},
-		"DeflateThenGzip":          {"deflate, gzip", func(b []byte) []byte { return n8ntest.Gzip(n8ntest.Deflate(b)) }, success},
-		"GzipInTwoParts":           {"gzip", func(b []byte) []byte { return append(n8ntest.Gzip(b[:9]), n8ntest.Gzip(b[9:])...) }, success},
-		"Identity":                 {"identity", plain, success},
-		"EmptyEncoding":            {"", plain, success},
-		"UnknownIsIgnored":         {"nonsense", plain, success},
-		"BrotliIsIgnored":          {"br", plain, success},
-		"ZstdIsIgnored":            {"zstd", plain, success},
-		"UnknownBesideGzip":        {"nonsense, gzip", n8ntest.Gzip, success},
-		"PackedAndNotSaidSo":       {"identity", n8ntest.Gzip, outbox.MalformedResponse},
-		"PackedAsSomethingUnknown": {"nonsense", n8ntest.Gzip, outbox.MalformedResponse},
-		"NoGzip":                   {"gzip", plain, outbox.ConnectionError},
-		"NoDeflate":                {"deflate", plain, outbox.ConnectionError},
+		"Gzip":                    {"gzip", n8ntest.Gzip, success},
+		"GzipInCapitals":          {" GZip ", n8ntest.Gzip, success},
+		"XGzip":                   {"x-gzip", n8ntest.Gzip, success},
+		"Deflate":                 {"deflate", n8ntest.Deflate, success},
+		"DeflateWithoutItsHeader": {"deflate", rawDeflate, success},
+		"GzipTwice":               {"gzip, gzip", twice, success},
+		"DeflateThenGzip":         {"deflate, gzip", func(b []byte) []byte { return n8ntest.Gzip(n8ntest.Deflate(b)) }, success},
+		"GzipInTwoParts":          {"gzip", func(b []byte) []byte { return append(n8ntest.Gzip(b[:9]), n8ntest.Gzip(b[9:])...) }, success},
+		"Identity":                {"identity", plain, success},
+		"EmptyEncoding":           {"", plain, success},
+		"UnknownIsIgnored":        {"nonsense", plain, success},
+		"BrotliIsIgnored":         {"br", plain, success},
+		"ZstdIsIgnored":           {"zstd", plain, success},
+		"UnknownBesideGzip":       {"nonsense, gzip", n8ntest.Gzip, success},
+		// Of another form than the header says.
+		"PlainLabelledGzip":        {"gzip", plain, success},
+		"PlainLabelledXGzip":       {"x-gzip", plain, success},
+		"PlainLabelledDeflate":     {"deflate", plain, success},
+		"PlainLabelledTwice":       {"gzip, gzip", plain, success},
+		"PlainLabelledGzipAndBR":   {"br, gzip", plain, success},
+		"PlainWithBOM":             {"gzip", func(b []byte) []byte { return append([]byte("\ufeff\r\n "), b...) }, success},
+		"GzipLabelledTwice":        {"gzip, gzip", n8ntest.Gzip, success},
+		"GzipLabelledDeflate":      {"deflate", n8ntest.Gzip, success},
+		"GzipLabelledBrotli":       {"br", n8ntest.Gzip, success},
+		"GzipLabelledIdentity":     {"identity", n8ntest.Gzip, success},
+		"DeflateLabelledGzip":      {"gzip", n8ntest.Deflate, success},
+		"DeflateThenGzipReversed":  {"gzip, deflate", func(b []byte) []byte { return n8ntest.Gzip(n8ntest.Deflate(b)) }, success},
+		"DeflateLabelledBrotli":    {"br", n8ntest.Deflate, outbox.MalformedResponse},
+		"PackedMoreOftenThanAsked": {"gzip, gzip, gzip, gzip", func(b []byte) []byte { return twice(twice(b)) }, outbox.MalformedResponse},
+		"TextLabelledGzip":         {"gzip", func([]byte) []byte { return []byte("not gzip") }, outbox.ConnectionError},
+		"TextLabelledDeflate":      {"deflate", func([]byte) []byte { return []byte("not deflate") }, outbox.ConnectionError},
+		"PlainCutOff":              {"gzip", half(plain), outbox.ConnectionError},
 		"GzipCutOff":               {"gzip", half(n8ntest.Gzip), outbox.ConnectionError},
 		"DeflateCutOff":            {"deflate", half(n8ntest.Deflate), outbox.ConnectionError},
 		"GzipOfNineBytes":          {"gzip", func(b []byte) []byte { return n8ntest.Gzip(b)[:9] }, outbox.ConnectionError},
@@ -68,15 +82,15 @@ func TestPostUnpacksTheAnswer(t *testing.T) {
 				t.Errorf("judged %q, want %q: %s", v.Code, c.code, v.Text)
 			}
 			if c.code == outbox.ConnectionError {
-				faulty(t, a, "the packed answer cannot be unpacked")
+				faulty(t, a, "the compressed answer is invalid")
 			}
 			acknowledged(t, w.Post(t.Context(), token, envelope(2)), 2)
 		})
 	}
 }
 
-// A connection that breaks is what is said, not the packing.
-func TestPostTellsABrokenConnectionFromBrokenPacking(t *testing.T) {
+// Where the connection broke, that is what the text says.
+func TestPostTellsABrokenConnectionFromInvalidCompression(t *testing.T) {
 	t.Parallel()
 	s := n8ntest.New(t)
 	w := newWebhook(t, s.URL())
@@ -89,12 +103,12 @@ func TestPostTellsABrokenConnectionFromBrokenPacking(t *testing.T) {
 			Raw:  "HTTP/1.1 200 OK\r\nContent-Encoding: " + c.encoding + "\r\nContent-Length: 5000\r\n\r\n",
 			Body: n8ntest.Ack, Pack: c.pack,
 		})
-		faulty(t, w.Post(t.Context(), token, envelope(n)), "broke off: the connection was closed before the answer was whole")
+		faulty(t, w.Post(t.Context(), token, envelope(n)), "broke off: the connection was closed by the other end")
 	}
 }
 
-// An error answer without a body, or with a wrongly packed one, is its status.
-func TestPostReadsAnErrorWhateverItsPacking(t *testing.T) {
+// An error answer without a body, or with a wrongly labelled one, is its status.
+func TestPostReadsAnErrorWhateverItsEncoding(t *testing.T) {
 	t.Parallel()
 	s := n8ntest.New(t)
 	w := newWebhook(t, s.URL())
@@ -103,7 +117,7 @@ func TestPostReadsAnErrorWhateverItsPacking(t *testing.T) {
 		excerpt string
 	}{
 		{n8ntest.Answer{Status: 500, Body: "oh no", Pack: n8ntest.Gzip, Header: map[string]string{"Content-Encoding": "gzip"}}, "oh no"},
-		{n8ntest.Answer{Status: 500, Body: "oh no", Header: map[string]string{"Content-Encoding": "gzip"}}, ""},
+		{n8ntest.Answer{Status: 500, Body: "oh no", Header: map[string]string{"Content-Encoding": "gzip"}}, "oh no"},
 		{n8ntest.Answer{Status: 502, Header: map[string]string{"Content-Encoding": "gzip"}}, ""},
 		{n8ntest.Answer{Status: 200, Header: map[string]string{"Content-Encoding": "gzip"}}, ""},
 		{n8ntest.Answer{Status: 204, Header: map[string]string{"Content-Encoding": "deflate"}}, ""},
