@@ -74,8 +74,7 @@ func (rec *recorder) flush() {
 // release gives events back untried.
 func (rec *recorder) release(events []outbox.Event) {
 	settle(rec.ctx, events, func(events []outbox.Event) []outbox.Event {
-		return write(rec, events, rec.store.Release, func(outbox.Event) { rec.tally.released() },
-			func(e outbox.Event) (outbox.Event, bool) { return e, false })
+		return write(rec, events, rec.store.Release, func(outbox.Event) { rec.tally.released() }, nil)
 	})
 }
 
@@ -176,38 +175,33 @@ func settle[T any](ctx context.Context, left []T, write func([]T) []T) {
 	}
 }
 
-// write writes a group once and returns what has to be tried again. What the
-// database refuses is written in a smaller form at once, as long as reduce has one.
-// When the time is up nothing is tried again, and what could not be written counts
-// as unrecorded.
-func write[T any](rec *recorder, group []T, call func(context.Context, []T) ([]Fate, error), recorded func(T), reduce func(T) (T, bool)) (again []T) {
+// write writes a group once and returns what has to be tried again. When the
+// time is up nothing is, and what could not be written counts as unrecorded.
+func write[T any](rec *recorder, group []T, call func(context.Context, []T) ([]Fate, error), recorded func(T), replace func(T) (T, bool)) (again []T) {
 	if len(group) == 0 {
 		return nil
 	}
-	var err error
-	for len(group) > 0 {
-		var fates []Fate
-		if fates, err = call(rec.ctx, group); err != nil {
-			again = append(again, group...)
-		}
-		var reduced []T
-		for i, fate := range fates {
-			switch fate {
-			case Recorded:
-				recorded(group[i])
-			case Held:
-				again = append(again, group[i])
-			case Refused:
-				if smaller, ok := reduce(group[i]); ok {
-					reduced = append(reduced, smaller)
-				} else {
-					rec.tally.lost()
+	fates, err := call(rec.ctx, group)
+	if err != nil {
+		again = group
+	}
+	for i, fate := range fates {
+		switch fate {
+		case Recorded:
+			recorded(group[i])
+		case Held:
+			again = append(again, group[i])
+		case Refused:
+			if replace != nil {
+				if other, ok := replace(group[i]); ok {
+					again = append(again, other)
+					continue
 				}
-			case Lost:
-				rec.tally.lost()
 			}
+			rec.tally.lost()
+		case Lost:
+			rec.tally.lost()
 		}
-		group = reduced
 	}
 	rec.mu.Lock()
 	defer rec.mu.Unlock()

@@ -23,13 +23,13 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// An answer costs little memory and ends, however much comes. Not parallel: it
+// An answer costs little memory and ends, however much comes. Not parallel, since it
 // measures.
 func TestPostBoundsWhatAnAnswerCosts(t *testing.T) {
 	const mebibytes = 1 << 20
 	bomb := string(n8ntest.Gzip(make([]byte, 3*mebibytes/2)))          // some 1.5 KB
-	parts := (10 * mebibytes) / len(bomb)                              // 10 MB that unpack to 10 GB
-	bigBomb := string(n8ntest.Gzip([]byte(strings.Repeat(bomb, 200)))) // packed twice
+	parts := (10 * mebibytes) / len(bomb)                              // 10 MB that decompress to 10 GB
+	bigBomb := string(n8ntest.Gzip([]byte(strings.Repeat(bomb, 200)))) // compressed twice
 	for _, c := range []struct {
 		name   string
 		answer n8ntest.Answer
@@ -37,7 +37,7 @@ func TestPostBoundsWhatAnAnswerCosts(t *testing.T) {
 		text   string
 	}{
 		{"EndlessBody", n8ntest.Answer{Body: strings.Repeat("x", 64<<10), Repeat: endless}, 200, "too large: more than 1048576 bytes"},
-		{"EndlessSpacesBehindAnAcknowledgement", n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\n\r\n" + n8ntest.Ack, Body: strings.Repeat(" ", 64<<10), Repeat: endless}, 200, "too large"},
+		{"EndlessSpacesAfterAnAcknowledgement", n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\n\r\n" + n8ntest.Ack, Body: strings.Repeat(" ", 64<<10), Repeat: endless}, 200, "too large"},
 		{"EndlessErrorPage", n8ntest.Answer{Status: 500, Body: strings.Repeat("x", 64<<10), Repeat: endless}, 500, "answered with an error"},
 		{"SaidToBeHuge", n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n", Body: strings.Repeat("x", 64<<10), Repeat: endless}, 200, "too large"},
 		{"GzipBomb", n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n", Body: bomb, Repeat: parts}, 200, "too large"},
@@ -93,8 +93,8 @@ func TestPostReadsThousandsOfHeaders(t *testing.T) {
 	acknowledged(t, newWebhook(t, s.URL()).Post(t.Context(), token, envelope(1)), 1)
 }
 
-// Answers of class 1xx announce another one. 101 does not: behind it comes no
-// HTTP, and no end.
+// Answers of class 1xx announce another one. 101 does not: what follows is not HTTP and
+// has no end.
 func TestPostReadsPastInformation(t *testing.T) {
 	t.Parallel()
 	ok := "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + n8ntest.Ack

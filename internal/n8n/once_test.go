@@ -53,8 +53,8 @@ func TestPostFollowsNoRedirect(t *testing.T) {
 	}
 }
 
-// n8n took the event and broke: whether it was executed nobody knows, and to send
-// it again is for the next attempt.
+// n8n received the event and broke: no one knows whether it was executed, and only the
+// next attempt sends it again.
 func TestPostSendsNothingASecondTime(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -97,8 +97,7 @@ func TestPostSendsNothingASecondTime(t *testing.T) {
 	}
 }
 
-// A connection that the server closed while it was idle is not used for a POST.
-func TestPostTakesAnotherConnectionForAClosedOne(t *testing.T) {
+func TestPostReplacesAConnectionThatWasClosedWhileIdle(t *testing.T) {
 	t.Parallel()
 	var got seen
 	closed := make(chan struct{}, 10)
@@ -117,7 +116,7 @@ func TestPostTakesAnotherConnectionForAClosedOne(t *testing.T) {
 	for n := range 5 {
 		acknowledged(t, w.Post(t.Context(), token, envelope(n)), n)
 		<-closed
-		time.Sleep(20 * time.Millisecond) // the client hears of it
+		time.Sleep(20 * time.Millisecond) // until the client notices
 	}
 	for n := range 5 {
 		if got.of(envelope(n)) != 1 {
@@ -126,8 +125,8 @@ func TestPostTakesAnotherConnectionForAClosedOne(t *testing.T) {
 	}
 }
 
-// The close crosses the next POST on the wire. It may cost that attempt; it
-// never makes two POSTs of it.
+// The close crosses the next POST on the wire. It may cost that attempt, and never
+// doubles it.
 func TestPostThatMeetsTheCloseGoesOutAtMostOnce(t *testing.T) {
 	t.Parallel()
 	for name, hangUp := range map[string]func(conn *net.TCPConn){
@@ -148,7 +147,7 @@ func TestPostThatMeetsTheCloseGoesOutAtMostOnce(t *testing.T) {
 				_, _ = io.WriteString(conn, okAnswer(body))
 				hangUp(conn.(*net.TCPConn))
 				if _, body, err := request(r); err == nil {
-					got.add(body) // it came nonetheless
+					got.add(body) // it arrived nonetheless
 				}
 			})
 			w := newWebhook(t, "http://"+s.Address())
@@ -211,7 +210,7 @@ func TestPostEndsWhenTheBodyIsRefusedEarly(t *testing.T) {
 }
 
 // A POST costs a round trip, not a connection.
-func TestPostUsesConnectionsAgain(t *testing.T) {
+func TestPostReusesConnections(t *testing.T) {
 	t.Parallel()
 	const concurrency = 5
 	spaces := strings.Repeat(" ", 4<<10)
@@ -219,11 +218,11 @@ func TestPostUsesConnectionsAgain(t *testing.T) {
 		answer n8ntest.Answer
 		status int
 	}{
-		"WithSpacesBehind":      {n8ntest.Answer{Body: n8ntest.Ack + spaces}, 200},
+		"WithTrailingSpaces":    {n8ntest.Answer{Body: n8ntest.Ack + spaces}, 200},
 		"Chunked":               {n8ntest.Answer{Body: n8ntest.Ack, Repeat: 1, Drip: time.Microsecond}, 200},
 		"Gzip":                  {n8ntest.Answer{Body: n8ntest.Ack + spaces, Pack: n8ntest.Gzip, Header: map[string]string{"Content-Encoding": "gzip"}}, 200},
 		"Deflate":               {n8ntest.Answer{Body: n8ntest.Ack + spaces, Pack: n8ntest.Deflate, Header: map[string]string{"Content-Encoding": "deflate"}}, 200},
-		"DeflateWithLineBehind": {n8ntest.Answer{Body: n8ntest.Ack, Pack: func(b []byte) []byte { return append(n8ntest.Deflate(b), "\r\n"...) }, Header: map[string]string{"Content-Encoding": "deflate"}}, 200},
+		"DeflateWithALineAfter": {n8ntest.Answer{Body: n8ntest.Ack, Pack: func(b []byte) []byte { return append(n8ntest.Deflate(b), "\r\n"...) }, Header: map[string]string{"Content-Encoding": "deflate"}}, 200},
 		"Empty":                 {n8ntest.Answer{}, 200},
 		"NoContent":             {n8ntest.Answer{Status: 204}, 204},
 		"ErrorPage":             {n8ntest.Answer{Status: 500, Body: strings.Repeat("<p>", 20_000)}, 500},
@@ -233,7 +232,7 @@ func TestPostUsesConnectionsAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			posts := 50
-			if name == "WithSpacesBehind" {
+			if name == "WithTrailingSpaces" {
 				posts = 300
 			}
 			s := n8ntest.New(t)
@@ -251,7 +250,7 @@ func TestPostUsesConnectionsAgain(t *testing.T) {
 				})
 			}
 			all.Wait()
-			// A busy machine takes a new one where the old is late in coming back.
+			// A busy machine opens a new one where the old one is late in coming back.
 			if s.Count() != posts || s.Connections() > concurrency+10 {
 				t.Errorf("%d POSTs over %d connections", s.Count(), s.Connections())
 			}
@@ -259,8 +258,8 @@ func TestPostUsesConnectionsAgain(t *testing.T) {
 	}
 }
 
-// An instance that was frozen wakes with dead connections, and lets them go.
-func TestCloseIdleLetsEveryConnectionGo(t *testing.T) {
+// An instance that was frozen wakes with dead connections, and drops them.
+func TestCloseIdleDropsEveryConnection(t *testing.T) {
 	t.Parallel()
 	s := n8ntest.New(t)
 	w := newWebhook(t, s.URL())
@@ -274,7 +273,7 @@ func TestCloseIdleLetsEveryConnectionGo(t *testing.T) {
 }
 
 // A dead connection costs the POST that is on it, and no other.
-func TestPostAfterATimeoutTakesANewConnection(t *testing.T) {
+func TestPostAfterATimeoutUsesANewConnection(t *testing.T) {
 	t.Parallel()
 	s := n8ntest.NewTCP(t, func(conn net.Conn, number int) {
 		r := bufio.NewReader(conn)

@@ -46,7 +46,7 @@ func TestPostDecompressesTheAnswer(t *testing.T) {
 		"UnknownIsIgnored":        {"nonsense", plain, success},
 		"BrotliIsIgnored":         {"br", plain, success},
 		"ZstdIsIgnored":           {"zstd", plain, success},
-		"UnknownBesideGzip":       {"nonsense, gzip", n8ntest.Gzip, success},
+		"UnknownAndGzip":          {"nonsense, gzip", n8ntest.Gzip, success},
 		// Of another form than the header says.
 		"PlainLabelledGzip":        {"gzip", plain, success},
 		"PlainLabelledXGzip":       {"x-gzip", plain, success},
@@ -61,7 +61,7 @@ func TestPostDecompressesTheAnswer(t *testing.T) {
 		"DeflateLabelledGzip":      {"gzip", n8ntest.Deflate, success},
 		"DeflateThenGzipReversed":  {"gzip, deflate", func(b []byte) []byte { return n8ntest.Gzip(n8ntest.Deflate(b)) }, success},
 		"DeflateLabelledBrotli":    {"br", n8ntest.Deflate, outbox.MalformedResponse},
-		"PackedMoreOftenThanAsked": {"gzip, gzip, gzip, gzip", func(b []byte) []byte { return twice(twice(b)) }, outbox.MalformedResponse},
+		"GzipFourTimes":            {"gzip, gzip, gzip, gzip", func(b []byte) []byte { return twice(twice(b)) }, outbox.MalformedResponse},
 		"TextLabelledGzip":         {"gzip", func([]byte) []byte { return []byte("not gzip") }, outbox.ConnectionError},
 		"TextLabelledDeflate":      {"deflate", func([]byte) []byte { return []byte("not deflate") }, outbox.ConnectionError},
 		"PlainCutOff":              {"gzip", half(plain), outbox.ConnectionError},

@@ -278,7 +278,7 @@ func TestPostShowsNoSecretOfAFault(t *testing.T) {
 		"NoHTTP":        {s.Address(), "http", n8ntest.Answer{Raw: "4f9c-hook " + token + "\r\n"}},
 		"BadHeader":     {s.Address(), "http", n8ntest.Answer{Raw: "HTTP/1.1 200 OK\r\n4f9c-hook " + token + "\r\n\r\n"}},
 		"OddReason":     {s.Address(), "http", n8ntest.Answer{Raw: "HTTP/1.1 500 4f9c-hook " + token + "\r\nContent-Length: 0\r\n\r\n"}},
-		"BrokenPacked":  {s.Address(), "http", n8ntest.Answer{Body: token, Header: map[string]string{"Content-Encoding": "gzip"}}},
+		"InvalidGzip":   {s.Address(), "http", n8ntest.Answer{Body: token, Header: map[string]string{"Content-Encoding": "gzip"}}},
 		"Redirected":    {s.Address(), "http", n8ntest.Answer{Status: 302, Body: "4f9c-hook", Header: map[string]string{"Location": "/webhook/4f9c-hook?" + token}}},
 		"ToASecretHost": {s.Address(), "http", n8ntest.Answer{Status: 302, Header: map[string]string{"Location": "https://" + token + ".example/"}}},
 	} {

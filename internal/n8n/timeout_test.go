@@ -69,7 +69,7 @@ func TestPostEndsAtItsTimeout(t *testing.T) {
 	}
 }
 
-func TestPostEndsAtItsTimeoutWhereNobodyListens(t *testing.T) {
+func TestPostEndsAtItsTimeoutWithoutAReader(t *testing.T) {
 	t.Parallel()
 	silent := n8ntest.NewTCP(t, func(conn net.Conn, _ int) { _, _ = io.Copy(io.Discard, conn) })
 	deaf := n8ntest.NewTCP(t, func(net.Conn, int) { <-t.Context().Done() }) // reads nothing at all

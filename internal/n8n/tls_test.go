@@ -22,8 +22,8 @@ func secure(t *testing.T, c *tls.Config) *n8ntest.TCP {
 	})
 }
 
-// Each fault of TLS has a sentence of its own, and no POST goes out.
-func TestPostTellsWhatIsWrongWithTLS(t *testing.T) {
+// No POST goes out.
+func TestPostNamesEachFaultOfTLS(t *testing.T) {
 	t.Parallel()
 	ours, others := n8ntest.NewAuthority(), n8ntest.NewAuthority()
 	serve := func(a *n8ntest.Authority, c n8ntest.Certificate) *tls.Config {
@@ -69,7 +69,7 @@ func TestPostTellsWhatIsWrongWithTLS(t *testing.T) {
 	})
 }
 
-func TestPostTellsThatTheServerWantsTLS(t *testing.T) {
+func TestPostShowsThatTheServerRequiresTLS(t *testing.T) {
 	t.Parallel()
 	s := n8ntest.NewTLS(t)
 	a := newWebhook(t, "http://"+s.Address()).Post(t.Context(), token, envelope(1))
@@ -78,15 +78,15 @@ func TestPostTellsThatTheServerWantsTLS(t *testing.T) {
 	}
 }
 
-func TestPostTellsThatNobodyIsThere(t *testing.T) {
+func TestPostNamesAServerThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	gone := n8ntest.New(t)
 	gone.Down()
 	for name, c := range map[string]struct{ url, want string }{
-		"Refused":      {gone.URL(), "connection refused"},
-		"RefusedTLS":   {strings.Replace(gone.URL(), "http:", "https:", 1), "connection refused"},
-		"UnknownHost":  {"http://" + strings.Repeat("x", 64) + ".example/x", "the host name is unknown (DNS)"}, // too long a label to be looked up
-		"PortOfNobody": {"http://127.0.0.1:1/x", "connection refused"},
+		"Refused":     {gone.URL(), "connection refused"},
+		"RefusedTLS":  {strings.Replace(gone.URL(), "http:", "https:", 1), "connection refused"},
+		"UnknownHost": {"http://" + strings.Repeat("x", 64) + ".example/x", "the host name is unknown (DNS)"}, // too long a label to be looked up
+		"ClosedPort":  {"http://127.0.0.1:1/x", "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,5 +1,5 @@
-// Package n8n is the webhook: one POST in, one classified answer out. It sends
-// once, follows no redirect, and says nothing of the URL but its host.
+// Package n8n is the webhook: one POST in, one classified answer out. It sends once,
+// follows no redirect, and shows nothing of the URL but its host.
 package n8n
 
 import (
@@ -24,8 +24,8 @@ const (
 	idleTimeout = 4 * time.Second
 	// maxHeaderBytes bounds the headers of an answer. n8n sends under a kilobyte.
 	maxHeaderBytes = 256 << 10
-	// maxErrorBytes of an error answer are read: enough for the piece that people
-	// see, and for an ordinary error page, whose connection is then used again.
+	// maxErrorBytes of an error answer are read: enough for its excerpt, and for
+	// ordinary error pages, so that their connections are reused.
 	maxErrorBytes = 64 << 10
 )
 
@@ -38,7 +38,7 @@ type Webhook struct {
 	redactor  *redactor
 }
 
-// Options of a webhook. Zero values are ready for use but for URL and Timeout.
+// Options of a webhook. URL and Timeout are required.
 type Options struct {
 	URL         *url.URL      // its user part becomes Basic authentication
 	Timeout     time.Duration // of one whole POST, its answer included
@@ -52,14 +52,14 @@ func New(o Options) *Webhook {
 	target.User = nil
 	user := o.URL.User
 	if user != nil && strings.Trim(user.String(), ":") == "" {
-		user = nil // an @ with nothing before it
+		user = nil // an @ with nothing in front of it
 	}
 	dialer := &net.Dialer{Timeout: o.Timeout, KeepAlive: 15 * time.Second}
 	return &Webhook{
 		url: &target, user: user, timeout: o.Timeout,
 		transport: &http.Transport{
-			// The token goes through no proxy that could read it: only https is
-			// tunnelled.
+			// Only https goes through a proxy: it is tunnelled, so that the proxy
+			// cannot read the token.
 			Proxy: func(r *http.Request) (*url.URL, error) {
 				if r.URL.Scheme != "https" {
 					return nil, nil
@@ -74,12 +74,11 @@ func New(o Options) *Webhook {
 			MaxIdleConns:           o.Connections,
 			MaxIdleConnsPerHost:    o.Connections,
 			IdleConnTimeout:        idleTimeout,
-			// What n8n packs nonetheless is unpacked below, within the bound.
+			// What comes compressed nonetheless is decompressed below, within a limit.
 			DisableCompression:     true,
 			MaxResponseHeaderBytes: maxHeaderBytes,
-			// HTTP/1.1 alone: one connection carries one POST, so that a dead
-			// connection costs one attempt and not every one in flight, and no
-			// request is sent again behind our back.
+			// Only HTTP/1.1: one connection carries one POST, so that a dead one costs
+			// one attempt and not all in flight, and the transport resends nothing.
 			ForceAttemptHTTP2: false,
 			TLSNextProto:      map[string]func(string, *tls.Conn) http.RoundTripper{},
 		},
@@ -87,8 +86,8 @@ func New(o Options) *Webhook {
 	}
 }
 
-// CloseIdle closes the connections that wait for the next POST. An instance that
-// was frozen calls it on waking: they are dead, or half dead.
+// CloseIdle closes idle connections. An instance that was frozen calls it when it
+// wakes: they are dead, or half dead.
 func (w *Webhook) CloseIdle() { w.transport.CloseIdleConnections() }
 
 // Post sends the body once and reads the answer, all within the timeout.
@@ -108,8 +107,8 @@ func (w *Webhook) Post(ctx context.Context, token string, body []byte) (answer o
 		},
 		Body:          io.NopCloser(bytes.NewReader(body)),
 		ContentLength: int64(len(body)),
-		// Lets the transport take another connection if nothing was sent on a
-		// dead one. A request of which a byte went out is never sent again.
+		// Lets the transport use another connection if a dead one carried nothing.
+		// A request is never resent once a byte of it went out.
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
 	}).WithContext(p.watch(ctx))
 	if w.user != nil {

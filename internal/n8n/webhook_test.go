@@ -190,7 +190,7 @@ func TestPostSendsTheTokenAsItIs(t *testing.T) {
 			t.Errorf("token %q arrived as %q", tok, got)
 		}
 	}
-	// One that is no header value is a fault, sends nothing and shows nothing.
+	// One that cannot be a header value is a fault: nothing is sent, nothing shows.
 	a := w.Post(t.Context(), "bad\r\nX-Evil: 1", envelope(9))
 	if a.Fault == "" || strings.Contains(a.Fault+a.Excerpt(), "Evil") || s.PostsOf(id(9)) != 0 {
 		t.Errorf("%+v, %d posts", a, s.PostsOf(id(9)))
@@ -212,7 +212,7 @@ func TestPostSpeaksHTTP11ToAServerOfHTTP2(t *testing.T) {
 	}
 }
 
-func TestPostTellsThatItWasGivenUp(t *testing.T) {
+func TestPostNamesACancellation(t *testing.T) {
 	t.Parallel()
 	s := n8ntest.New(t)
 	s.ScriptAll(n8ntest.Answer{Close: n8ntest.Never})

@@ -155,15 +155,15 @@ func TestJudgeReadsTheAcknowledgement(t *testing.T) {
 		{"TwoDocuments", good + good, malformed, ""},
 		{"TwoDocumentsOnTwoLines", good + "\n" + good, malformed, ""},
 		{"DocumentThenNull", good + " null", malformed, ""},
-		{"NULBehind", good + "\x00", malformed, ""},
+		{"NULAtTheEnd", good + "\x00", malformed, ""},
 		{"NULInFront", "\x00" + good, malformed, ""},
 		{"NULInside", strings.Replace(good, ",", ",\x00", 1), malformed, ""},
 		{"NULInText", ack("\"7\x00\""), malformed, ""},
 		{"LineBreakInText", ack("\"7\n\""), malformed, ""},
-		{"VerticalTabBehind", good + "\v", malformed, ""},
-		{"NoBreakSpaceBehind", good + "\u00a0", malformed, ""},
+		{"VerticalTabAtTheEnd", good + "\v", malformed, ""},
+		{"NoBreakSpaceAtTheEnd", good + "\u00a0", malformed, ""},
 		{"IdeographicSpaceInFront", "\u3000" + good, malformed, ""},
-		{"LineSeparatorBehind", good + "\u2028", malformed, ""},
+		{"LineSeparatorAtTheEnd", good + "\u2028", malformed, ""},
 		{"JSONP", "callback(" + good + ")", malformed, ""},
 		{"XSSIPrefix", ")]}',\n" + good, malformed, ""},
 		{"NaN", with(`"n":NaN`), malformed, ""},
@@ -181,8 +181,8 @@ func TestJudgeReadsTheAcknowledgement(t *testing.T) {
 		{"BOM", "\ufeff" + good, success, "run-1"},
 		{"BOMAndWhiteSpace", "\ufeff \n" + good, success, "run-1"},
 		{"BOMTwice", "\ufeff\ufeff" + good, malformed, ""},
-		{"BOMBehind", good + "\ufeff", malformed, ""},
-		{"BOMBehindWhiteSpace", " \ufeff" + good, malformed, ""},
+		{"BOMAtTheEnd", good + "\ufeff", malformed, ""},
+		{"BOMAfterWhiteSpace", " \ufeff" + good, malformed, ""},
 		{"BOMAlone", "\ufeff", malformed, ""},
 		{"HalfABOM", "\xef\xbb" + good, malformed, ""},
 		{"UTF16BigEndian", utf16be(good), malformed, ""},
@@ -231,19 +231,19 @@ func TestJudgeRefusesAnExecutionIDOfWhiteSpace(t *testing.T) {
 			}
 		}
 		if v := judge(ack(fmt.Sprintf(`"\u%04xx"`, r))); v.Code != "" || v.RunID != string(r)+"x" {
-			t.Errorf("a character behind %U: %q %q", r, v.Code, v.RunID)
+			t.Errorf("a character after %U: %q %q", r, v.Code, v.RunID)
 		}
 	}
-	// Invisible, and no white space.
+	// Invisible, and not white space.
 	for _, r := range []rune{0x180e, 0x200b, 0x200c, 0x200d, 0x2060, 0xfeff, 0x00ad, 0x2800, 0x3164} {
 		if v := judge(ack(fmt.Sprintf(`"\u%04x"`, r))); v.Code != "" {
-			t.Errorf("%U is no white space: %q", r, v.Code)
+			t.Errorf("%U is not white space: %q", r, v.Code)
 		}
 	}
 }
 
-// Postgres stores neither NUL nor half a surrogate pair, and the JSON decoder
-// turns the latter into another character without a word.
+// Postgres stores neither NUL nor half a surrogate pair, and the JSON decoder silently
+// replaces the latter.
 func TestJudgeRefusesAnExecutionIDThatPostgresCannotStore(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -266,7 +266,7 @@ func TestJudgeRefusesAnExecutionIDThatPostgresCannotStore(t *testing.T) {
 	}
 }
 
-// One mebibyte is read, and no more. What is behind it can change the meaning.
+// One mebibyte is read, and no more. What follows can change the meaning.
 func TestJudgeBoundsTheSizeOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	pad := func(size int) string { return good + strings.Repeat(" ", size-len(good)) }
@@ -288,8 +288,7 @@ func TestJudgeBoundsTheSizeOfAnAnswer(t *testing.T) {
 	}
 }
 
-// Our own envelope, sent back by an echo, is no acknowledgement whatever the
-// payload holds.
+// Our own envelope, echoed back, acknowledges nothing, whatever the payload holds.
 func TestJudgeRefusesAnEchoOfTheEnvelope(t *testing.T) {
 	t.Parallel()
 	value := []byte(good)
@@ -318,19 +317,19 @@ func plainly(body []byte) (runID string, ok bool) {
 	})
 }
 
-// Whatever comes back, it is acknowledged exactly if it says so, and what is
-// recorded then is what Postgres stores.
-// plain is the text that our workflow answers with.
+// plain is what our workflow responds with.
 func plain(run string) string {
 	return `{"ok":true,"event_id":"` + ours + `","result":{"execution_id":"` + run + `"}}`
 }
 
+// Whatever comes back, it acknowledges the event exactly if it says so, and the
+// execution id is one that Postgres can store.
 func FuzzAcknowledgement(f *testing.F) {
 	for _, s := range []string{
 		good, "\ufeff" + good, good + good, " " + good + "\n", ack(`"\ud83d\ude00"`), ack(`"\ud800"`), ack(`"\\ud800"`), ack(`"a\u0000"`), ack(`"\u3000"`),
 		ack(`"7","execution_id":5`), with(`"ok":false`), with(`"n":1e400`), with(`"n":NaN`), `{"\u006fk":true,` + good[11:], "[" + good + "]", "null", "{", "", "<html>",
 		`{"ok":true,"event_id":"` + ours + `","result":"{}"}`, utf16be(good),
-		// The text that our workflow answers with, and what looks like it.
+		// What our workflow responds with, and what resembles it.
 		plain("7"), plain(""), plain(" "), plain(`a\u0000`), plain(`\`), plain(`","execution_id":"8`), plain(`é`), plain("7")[:80], plain("7") + "}",
 	} {
 		f.Add([]byte(s))

@@ -9,7 +9,7 @@ import (
 	"outbox-dispatcher/internal/outbox"
 )
 
-// checkClean checks what has to hold of every text for people.
+// checkClean checks what must hold for every text that people read.
 func checkClean(t *testing.T, s string, limit int) {
 	t.Helper()
 	if !utf8.ValidString(s) {
@@ -35,15 +35,15 @@ func TestClean(t *testing.T) {
 		{"LeavesPlainText", "HTTP 500 from n8n: boom", "HTTP 500 from n8n: boom"},
 		{"LeavesOtherScripts", "véhicule 車両 😀 مركبة", "véhicule 車両 😀 مركبة"},
 		{"MakesOneLine", "a\r\nb\nc\u2028d\u2029e\u0085f\vg\fh", "a b c d e f g h"},
-		{"TakesNULOut", "a\x00b", "a b"},
-		{"TakesControlCharactersOut", "a\x01\x02\x1b[31mred\x7f", "a [31mred"},
-		{"TakesC1Out", "a\u009bb", "a b"},
+		{"RemovesNUL", "a\x00b", "a b"},
+		{"RemovesControlCharacters", "a\x01\x02\x1b[31mred\x7f", "a [31mred"},
+		{"RemovesC1", "a\u009bb", "a b"},
 		{"FoldsWhiteSpace", "  a \t\u00a0\u3000 b  ", "a b"},
 		{"WhiteSpaceAlone", " \n\t\u2003", ""},
-		{"MendsBrokenUTF8", "a\xffb\xc3", "a\ufffdb\ufffd"},
-		{"TakesSurrogatesOut", "\xed\xa0\x80", "\ufffd\ufffd\ufffd"},
-		{"TakesBidiOut", "a\u202eb\u2066c\u200fd\u061ce", "a b c d e"},
-		{"TakesInvisibleOut", "a\u200bb\u00adc\ufeffd\U000e0041e", "a b c d e"},
+		{"ReplacesInvalidUTF8", "a\xffb\xc3", "a\ufffdb\ufffd"},
+		{"ReplacesSurrogates", "\xed\xa0\x80", "\ufffd\ufffd\ufffd"},
+		{"RemovesBidi", "a\u202eb\u2066c\u200fd\u061ce", "a b c d e"},
+		{"RemovesInvisible", "a\u200bb\u00adc\ufeffd\U000e0041e", "a b c d e"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := outbox.Clean(c.in); got != c.want {
@@ -92,7 +92,7 @@ func FuzzClean(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string, limit int) {
 		if limit < 0 || limit > 10_000 {
-			t.Skip("no length that anybody asks for")
+			t.Skip("not a length in use")
 		}
 		once := outbox.CleanTo(s, limit)
 		checkClean(t, once, limit)

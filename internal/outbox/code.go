@@ -1,7 +1,7 @@
 package outbox
 
-// Code names the kind of a failed attempt: the column last_error_code, a log
-// field and a trace annotation. The empty code means success.
+// Code is the kind of a failed attempt: the column last_error_code, a log field and a
+// trace annotation. Empty: success.
 type Code string
 
 const (

@@ -2,13 +2,13 @@ package outbox
 
 import "time"
 
-// Policy bounds the attempts.
+// Policy limits the attempts.
 type Policy struct {
 	MaxAttempts int           // attempts before a row fails; at least 1
 	BackoffCap  time.Duration // longest delay that 2^attempts seconds grow to
 }
 
-// Outcome is what is written to a row after an attempt.
+// Outcome is what an attempt writes to its row.
 type Outcome struct {
 	EventID  string
 	Attempts int   // attempts before this one: part of the fence

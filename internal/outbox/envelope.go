@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Payload is what the claim reads of payload_json: three values as JSON text,
-// each nil if its key is missing, and what is needed when they are not there.
+// Payload is what the claim reads of payload_json: three values as JSON text, each
+// nil if its key is missing, and what explains their absence.
 type Payload struct {
 	Object      bool // payload_json is a JSON object that Postgres can read
 	Correlation []byte
@@ -18,13 +18,13 @@ type Payload struct {
 	Size int64
 }
 
-// Envelope returns the body to POST for an event: six members in a fixed order,
-// the values of the payload digit for digit as they are stored. If nothing can
-// be sent, body is nil and unusable says why, naming the first missing key or
-// the size. maxBytes is the largest body that is sent.
+// Envelope returns the body to POST for an event: six members in a fixed order, with
+// the values of the payload digit for digit as stored. If nothing can be sent, body
+// is nil and unusable says why: the first missing key, or the size. maxBytes is the
+// largest body that is sent.
 func Envelope(id, eventType string, occurred Micros, p Payload, maxBytes int64) (body []byte, unusable string) {
 	if !p.Object {
-		return nil, "payload_json is no JSON object, so nothing can be sent"
+		return nil, "payload_json is not a JSON object, so nothing was sent"
 	}
 	if p.Size > maxBytes {
 		return nil, tooLarge(p.Size, maxBytes)
@@ -34,7 +34,7 @@ func Envelope(id, eventType string, occurred Micros, p Payload, maxBytes int64) 
 		value []byte
 	}{{"correlation_id", p.Correlation}, {"aggregate", p.Aggregate}, {"data", p.Data}} {
 		if member.value == nil {
-			return nil, fmt.Sprintf("payload_json lacks the key %q, so nothing can be sent", member.key)
+			return nil, fmt.Sprintf("payload_json lacks the key %q, so nothing was sent", member.key)
 		}
 	}
 	// 200 covers the member names, the id and the time.

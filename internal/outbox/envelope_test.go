@@ -47,11 +47,11 @@ func TestEnvelope(t *testing.T) {
 			`{"event_id":"` + ours + `","event_type":"vehicle.updated","occurred_at":"2025-01-02T03:04:05.120000+00:00","correlation_id":"c-1","aggregate":{"id":"v-1","type":"vehicle"},"data":{"a":1}}`,
 		},
 		{
-			"TakesAnyValue", "t", "2025-01-02T03:04:05Z", payload(`null`, `[]`, `"text"`),
+			"AcceptsAnyValue", "t", "2025-01-02T03:04:05Z", payload(`null`, `[]`, `"text"`),
 			`{"event_id":"` + ours + `","event_type":"t","occurred_at":"2025-01-02T03:04:05+00:00","correlation_id":null,"aggregate":[],"data":"text"}`,
 		},
 		{
-			"TakesTheLiterals", "t", "2025-01-02T03:04:05Z", payload(`true`, `false`, `-0.0`),
+			"AcceptsTheLiterals", "t", "2025-01-02T03:04:05Z", payload(`true`, `false`, `-0.0`),
 			`{"event_id":"` + ours + `","event_type":"t","occurred_at":"2025-01-02T03:04:05+00:00","correlation_id":true,"aggregate":false,"data":-0.0}`,
 		},
 		{
@@ -72,7 +72,7 @@ func TestEnvelope(t *testing.T) {
 			`{"event_id":"` + ours + `","event_type":"a\"\\\n</b>é😀\u0001","occurred_at":"2025-01-02T03:04:05+00:00","correlation_id":1,"aggregate":2,"data":3}`,
 		},
 		{
-			"TakesAnEmptyType", "", "2025-01-02T03:04:05Z", payload(`1`, `2`, `3`),
+			"AcceptsAnEmptyType", "", "2025-01-02T03:04:05Z", payload(`1`, `2`, `3`),
 			`{"event_id":"` + ours + `","event_type":"","occurred_at":"2025-01-02T03:04:05+00:00","correlation_id":1,"aggregate":2,"data":3}`,
 		},
 	} {
@@ -87,13 +87,13 @@ func TestEnvelope(t *testing.T) {
 
 func TestEnvelopeSaysWhyNothingCanBeSent(t *testing.T) {
 	t.Parallel()
-	lacks := func(key string) string { return `payload_json lacks the key "` + key + `", so nothing can be sent` }
+	lacks := func(key string) string { return `payload_json lacks the key "` + key + `", so nothing was sent` }
 	for _, c := range []struct {
 		name    string
 		payload outbox.Payload
 		want    string
 	}{
-		{"NoObject", outbox.Payload{Correlation: []byte(`1`), Aggregate: []byte(`1`), Data: []byte(`1`)}, "payload_json is no JSON object, so nothing can be sent"},
+		{"NoObject", outbox.Payload{Correlation: []byte(`1`), Aggregate: []byte(`1`), Data: []byte(`1`)}, "payload_json is not a JSON object, so nothing was sent"},
 		{"NoCorrelation", payload("", "1", "1"), lacks("correlation_id")},
 		{"NoAggregate", payload("1", "", "1"), lacks("aggregate")},
 		{"NoData", payload("1", "1", ""), lacks("data")},
@@ -135,7 +135,7 @@ func members(t *testing.T, body []byte) (keys []string, values map[string]json.R
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	if brace, err := decoder.Token(); err != nil || brace != json.Delim('{') {
-		t.Fatalf("no object: %v %v", brace, err)
+		t.Fatalf("not an object: %v %v", brace, err)
 	}
 	values = map[string]json.RawMessage{}
 	for decoder.More() {
@@ -163,11 +163,11 @@ func FuzzEnvelope(f *testing.F) {
 	f.Fuzz(func(t *testing.T, eventType string, occurred int64, correlation, aggregate, data []byte, maxBytes int64) {
 		for _, value := range [][]byte{correlation, aggregate, data} {
 			if len(value) > 0 && !json.Valid(value) {
-				t.Skip("Postgres keeps no such payload")
+				t.Skip("Postgres stores no such payload")
 			}
 		}
 		if !utf8.ValidString(eventType) {
-			t.Skip("Postgres keeps no such text")
+			t.Skip("Postgres stores no such text")
 		}
 		p := payload(string(correlation), string(aggregate), string(data))
 		body, unusable := outbox.Envelope(ours, eventType, outbox.Micros(occurred), p, maxBytes)

@@ -1,8 +1,8 @@
-// Package outbox is the domain of the dispatcher: what an event is, what is
-// sent for it, what an answer of n8n means, and what becomes of the row then.
+// Package outbox is the domain of the dispatcher: what an event is, what is sent for
+// it, what n8n's answer means, and what is written to the row then.
 //
-// It imports the standard library alone and does no I/O. Time and answers come
-// in as arguments, so every rule here is a table test.
+// It imports only the standard library and does no I/O. Time and answers come in as
+// arguments, so every rule here has a table test.
 //
 //	            claim                    acknowledged
 //	pending ───────────────▶ delivering ───────────────▶ succeeded
@@ -16,7 +16,7 @@
 package outbox
 
 // Status is the state of a row, as the column delivery_status holds it. Any
-// other value there belongs to somebody else and is never touched.
+// other value there belongs to another program and is never touched.
 type Status string
 
 const (
@@ -27,7 +27,7 @@ const (
 	// Succeeded rows were acknowledged by n8n. Final.
 	Succeeded Status = "succeeded"
 	// Failed rows need a person: their attempts are used up, or they lost too
-	// many leases. Final until somebody replays them.
+	// many leases. Final until a person replays them.
 	Failed Status = "failed"
 )
 
@@ -36,13 +36,12 @@ const (
 // works on the same table, fences on it there. It is never sent to n8n.
 const TokenKey = "_delivery_claim_token"
 
-// SuspectLeases is the number of leases lost in a row from which a row is a
-// suspect: it may be what kills its worker, so it is claimed alone and last.
-// Two, because one lost lease happens to every row that is in flight when an
-// instance dies.
+// SuspectLeases is the number of leases lost in a row that makes a row a suspect: it
+// may be what kills its worker, so it is claimed alone and last. Two, because every
+// row that is in flight when an instance dies loses one.
 const SuspectLeases = 2
 
-// Event is one claimed row with all that its delivery needs.
+// Event is one claimed row, with everything its delivery needs.
 type Event struct {
 	ID       string // lower-case UUID
 	Type     string // event_type
@@ -59,14 +58,14 @@ type Event struct {
 // Claim is the hold that this worker has on a row. An outcome is written only
 // while the row still carries the very same claim.
 type Claim struct {
-	// Token is the claim token in payload_json. Empty if the payload is no
-	// object and can hold none: such a row is fenced by its deadline.
+	// Token is the claim token in payload_json. Empty if the payload is not an
+	// object and cannot hold one: such a row is fenced by its deadline.
 	Token string
 	// Deadline is next_attempt_at as the claim set it, the end of the lease, in
 	// the database's own words so that it compares equal to the microsecond.
 	Deadline string
-	// Due is next_attempt_at before the claim, put back on release. Empty means
-	// that it was null.
+	// Due is next_attempt_at before the claim, restored on release. Empty: it was
+	// null.
 	Due string
 	// Suspect rows lost SuspectLeases or more leases in a row.
 	Suspect bool

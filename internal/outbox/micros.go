@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Micros is a time of the database: microseconds since 1970 UTC, the precision
-// that Postgres keeps, so that nothing is rounded on the way.
+// Micros is a time of the database in microseconds since 1970 UTC, the precision of
+// Postgres, so that nothing is rounded.
 type Micros int64
 
 // The two infinities of timestamptz.
@@ -17,9 +17,9 @@ const (
 )
 
 // Wire formats the time for the envelope: UTC with +00:00, six digits of
-// microseconds or none where they are zero. The infinities become the first
-// and the last moment that the receiving side can read. A year before 1 is
-// counted as ISO 8601 does, with year 0 and a minus sign.
+// microseconds, or none where they are zero. The infinities become the first and the
+// last moment that the receiver can read. A year before 1 is written as in ISO 8601,
+// with a year 0 and a minus sign.
 func (m Micros) Wire() string {
 	switch m {
 	case Infinity:

@@ -5,8 +5,9 @@ package outbox
 const refusedText = "The database refused the real text."
 
 // runIDLengths are what an execution id that the database refuses is cut to, one
-// after the other: lengths that people give a varchar, then nothing.
-var runIDLengths = []int{255, 128, 64, 32, 16, 8, 0}
+// after the other: lengths that people give a varchar, then nothing. They are few,
+// since each is a try of its own.
+var runIDLengths = []int{255, 36, 8, 0}
 
 // cutMark ends an execution id that was cut: without it the beginning of one id
 // would look like another.
@@ -18,7 +19,7 @@ const cutMark = "..."
 // was acknowledged is recorded as succeeded, with a shorter execution id or
 // without one, and is never sent again for the sake of a detail.
 //
-//	succeeded   the execution id cut to 255 characters, 128 ... 8, then none
+//	succeeded   the execution id cut to 255, 36 and 8 characters, then none
 //	otherwise   a fixed last_error; then none, with the code unknownError
 func Reduce(o Outcome) (smaller Outcome, ok bool) {
 	switch {

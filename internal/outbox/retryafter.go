@@ -6,14 +6,12 @@ import (
 	"time"
 )
 
-// MaxRetryAfter bounds what a Retry-After can ask for. An hour is longer than
-// any maintenance window that a workflow has announced, and short enough that a
-// wrong date does not park an event.
+// MaxRetryAfter bounds what a Retry-After can ask for. An hour covers an ordinary
+// maintenance window, and a wrong date does not park an event for longer.
 const MaxRetryAfter = time.Hour
 
-// RetryAfter reads the header of that name: whole seconds or an HTTP date. It
-// returns 0 for anything else and for times that have passed, and at most
-// MaxRetryAfter.
+// RetryAfter parses the header of that name: whole seconds or an HTTP date. It returns
+// 0 for anything else and for a time in the past, and at most MaxRetryAfter.
 func RetryAfter(header string, now time.Time) time.Duration {
 	header = strings.Trim(header, " \t")
 	if header == "" {

@@ -19,7 +19,7 @@ type StatusRow struct {
 }
 
 // Statuses is that table. The first row that holds a code decides; the last row of
-// a class is for the codes that nobody registered. infra/docs/http-statuses.md
+// a class is for unregistered codes. infra/docs/http-statuses.md
 // prints it. Sources: the IANA registry of HTTP status codes, and the manuals of
 // the vendors named.
 var Statuses = []StatusRow{

@@ -183,7 +183,7 @@ func claimsPayloadsThatAreNoObject(t *testing.T, f *fixture) {
 	}
 	for n, p := range payloads {
 		e := batch.Events[n]
-		if e.Claim.Token != "" || e.Body != nil || !strings.Contains(e.Unusable, "no JSON object") {
+		if e.Claim.Token != "" || e.Body != nil || !strings.Contains(e.Unusable, "not a JSON object") {
 			t.Errorf("%s: token %q, body %q, unusable %q; want no token and no body", p, e.Claim.Token, e.Body, e.Unusable)
 		}
 		f.check(n, "delivering true", "delivery_status", "payload_json is not distinct from "+p)
