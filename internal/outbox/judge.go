@@ -81,9 +81,11 @@ func Judge(eventID string, a Answer) Verdict {
 		reason = a.Fault
 	default:
 		v, reason = acknowledgement(eventID, a.Body)
-		if v.HTTPStatus = a.HTTPStatus; v.Code == "" {
+		v.HTTPStatus = a.HTTPStatus
+		if v.Code == "" {
 			return v
 		}
+		v.RetryAfter = a.RetryAfter
 	}
 	status := fmt.Sprintf("HTTP %d", a.HTTPStatus)
 	if name := http.StatusText(a.HTTPStatus); name != "" {

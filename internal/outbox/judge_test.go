@@ -79,11 +79,13 @@ func TestJudgeTellsAnUnknownPageFromACertainFault(t *testing.T) {
 	}
 }
 
-func TestJudgePassesOnWhatRetryAfterAskedFor(t *testing.T) {
+func TestJudgePassesRetryAfterOn(t *testing.T) {
 	t.Parallel()
-	v := outbox.Judge(ours, outbox.Answer{HTTPStatus: 503, RetryAfter: 2 * time.Minute})
-	if v.RetryAfter != 2*time.Minute {
-		t.Errorf("got %v", v.RetryAfter)
+	for _, a := range []outbox.Answer{{HTTPStatus: 503}, {HTTPStatus: 200, Body: []byte(`{"ok":false}`)}, {Fault: "timeout"}} {
+		a.RetryAfter = 2 * time.Minute
+		if v := outbox.Judge(ours, a); v.RetryAfter != a.RetryAfter {
+			t.Errorf("HTTP %d: %v", a.HTTPStatus, v.RetryAfter)
+		}
 	}
 }
 
