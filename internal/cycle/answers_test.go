@@ -157,3 +157,21 @@ func TestNoAnswerIsQuotedInTheLog(t *testing.T) {
 		}
 	}
 }
+
+// What a proxy, a gateway or a plan says of the whole endpoint costs three attempts
+// an invocation, and not those of the whole backlog.
+func TestAnAnswerForTheWholeEndpointStopsAfterThree(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.insert(1, 100)
+	for n, answer := range []n8ntest.Answer{
+		{Status: 530}, {Status: 525}, {Status: 407}, {Status: 511}, {Status: 402}, {Status: 405},
+		{Status: 302, Header: map[string]string{"Location": "https://login.example/?next=x"}},
+		{Body: "<html>Sign in</html>"},
+	} {
+		s.n8n.ScriptAll(answer)
+		if r := s.run(); r.Retried != 3 || r.Stopped != cycle.EndpointDown || s.n8n.Count() != 3*(n+1) {
+			t.Errorf("%+v: %d POSTs, report %+v", answer, s.n8n.Count()-3*n, r)
+		}
+	}
+}
