@@ -16,16 +16,17 @@ const module = "outbox-dispatcher/"
 var may = map[string][]string{
 	"internal/outbox":   {},
 	"internal/netfault": {},
-	"internal/config":   {module + "internal/outbox"},
+	"internal/config":   {module + "internal/outbox", module + "internal/cycle"},
 	"internal/cycle":    {module + "internal/outbox", "golang.org/x/sync/errgroup"},
 
 	"internal/operator":        {module + "internal/outbox"},
 	"internal/operator/doctor": {module + "internal/outbox", module + "internal/netfault", module + "internal/cycle", module + "internal/config", module + "internal/operator"},
 
-	"internal/postgres":  {module + "internal/outbox", module + "internal/netfault", module + "internal/cycle", module + "internal/operator", module + "internal/config", module + "internal/postgres/rdsroots", "github.com/jackc/pgx/v5"},
-	"internal/n8n":       {module + "internal/outbox", module + "internal/netfault", module + "internal/cycle"},
-	"internal/secret":    {module + "internal/outbox", module + "internal/netfault", module + "internal/cycle", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go", "golang.org/x/sync/singleflight"},
-	"internal/telemetry": {module + "internal/outbox", module + "internal/cycle", module + "internal/telemetry", "github.com/aws/aws-xray-sdk-go/v2", "github.com/aws/aws-lambda-go/lambdacontext"},
+	"internal/postgres":     {module + "internal/outbox", module + "internal/netfault", module + "internal/cycle", module + "internal/operator", module + "internal/config", module + "internal/postgres/dsn", "github.com/jackc/pgx/v5"},
+	"internal/postgres/dsn": {module + "internal/config", module + "internal/postgres/rdsroots", "github.com/jackc/pgx/v5", "github.com/jackc/pgservicefile"},
+	"internal/n8n":          {module + "internal/outbox", module + "internal/netfault", module + "internal/cycle"},
+	"internal/secret":       {module + "internal/outbox", module + "internal/netfault", module + "internal/cycle", module + "internal/config", "github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go", "golang.org/x/sync/singleflight"},
+	"internal/telemetry":    {module + "internal/outbox", module + "internal/cycle", module + "internal/telemetry", "github.com/aws/aws-xray-sdk-go/v2", "github.com/aws/aws-lambda-go/lambdacontext"},
 
 	// Where two adapters meet, for both functions.
 	"internal/wire": {module + "internal/config", module + "internal/postgres", module + "internal/secret"},

@@ -1,6 +1,9 @@
 package internal
 
 import (
+	"encoding/json"
+	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,49 +23,52 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// settings are the variables that the program reads, as it tells itself.
-func settings() map[string]bool {
-	names := map[string]bool{}
-	_, _ = config.Load(func(name string) (string, bool) {
-		names[name] = true
-		return "", false
-	})
-	return names
+// Where the table of settings stands, and what stands around it.
+var (
+	documents     = []string{"../README.md", "../infra/docs/*.md"}
+	settingsBlock = regexp.MustCompile("(?s)(<!-- settings: written by `go test ./internal -update` -->\n).*?(\n<!-- end of settings -->)")
+	update        = flag.Bool("update", false, "write what is generated from config.All")
+)
+
+func settingsTable() string {
+	rows := []string{"| name | meaning | default | range |", "| --- | --- | --- | --- |"}
+	for _, d := range config.All {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", d.Name, d.Meaning, d.Default, d.Range()))
+	}
+	return strings.Join(rows, "\n")
 }
 
-// local settings are for runs outside AWS, or come with the system of libpq.
-var local = map[string]bool{"N8N_WEBHOOK_TRIGGER_TOKEN": true, "DATABASE_URL": true, "PGSERVICE": true}
-
-func TestEverySettingIsInTheReadme(t *testing.T) {
-	readme := read(t, "../README.md")
-	listed := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([A-Z0-9_]+)` \\|").FindAllStringSubmatch(readme, -1) {
-		listed[m[1]] = true
+// One document holds the settings as config has them, and the tests of the template read
+// them from a file.
+func TestWhatIsGeneratedFromTheSettings(t *testing.T) {
+	table, err := json.MarshalIndent(config.All, "", "  ")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name := range settings() {
-		if !listed[name] && !strings.HasPrefix(name, "PG") {
-			t.Errorf("the settings table of the README lacks %s", name)
+	want := map[string]string{"../infra/tests/settings.json": string(table) + "\n"}
+	for _, pattern := range documents {
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			if text := read(t, file); settingsBlock.MatchString(text) {
+				want[file] = settingsBlock.ReplaceAllString(text, "${1}"+strings.ReplaceAll(settingsTable(), "$", "$$")+"${2}")
+			}
 		}
 	}
-	// These are read by the log and by the tests.
-	others := map[string]bool{"LOG_LEVEL": true, "METRICS_STACK": true, "POSTGRES_BIN": true, "TEST_DATABASE_URL": true}
-	for name := range listed {
-		if !settings()[name] && !others[name] {
-			t.Errorf("the README lists %s, which nothing reads", name)
+	if len(want) != 2 {
+		t.Errorf("the settings are in %d documents, want one", len(want)-1)
+	}
+	for file, text := range want {
+		if *update {
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if read(t, file) != text {
+			t.Errorf("%s is not what config.All says; run `go test ./internal -update`", file)
 		}
 	}
 }
 
-func TestEverySettingIsInTheTemplate(t *testing.T) {
-	template := read(t, "../template.yaml")
-	for name := range settings() {
-		if !local[name] && !regexp.MustCompile(`(?m)^\s+`+name+`:`).MatchString(template) {
-			t.Errorf("template.yaml does not set %s", name)
-		}
-	}
-}
-
-func TestTheReadmePrintsTheTableOfCodes(t *testing.T) {
+func TestTheReadmeListsTheErrorCodes(t *testing.T) {
 	readme := read(t, "../README.md")
 	for _, c := range outbox.Codes {
 		retried := "no"
@@ -76,7 +82,7 @@ func TestTheReadmePrintsTheTableOfCodes(t *testing.T) {
 	}
 }
 
-func TestWhatTheReadmeLinksToIsThere(t *testing.T) {
+func TestLinksLeadSomewhere(t *testing.T) {
 	files, _ := filepath.Glob("../infra/runbooks/*.md")
 	for _, file := range append(files, "../README.md") {
 		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(read(t, file), -1) {

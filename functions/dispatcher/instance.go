@@ -8,7 +8,6 @@ import (
 	"outbox-dispatcher/internal/config"
 	"outbox-dispatcher/internal/cycle"
 	"outbox-dispatcher/internal/n8n"
-	"outbox-dispatcher/internal/outbox"
 	"outbox-dispatcher/internal/secret"
 	"outbox-dispatcher/internal/telemetry"
 	"outbox-dispatcher/internal/wire"
@@ -64,13 +63,7 @@ func (i *instance) wire() error {
 	}
 	i.webhook = n8n.New(n8n.Options{URL: s.WebhookURL, Timeout: s.HTTPTimeout, Connections: s.Concurrency})
 	i.dispatcher = &cycle.Dispatcher{
-		Settings: cycle.Settings{
-			Enabled: s.Enabled, HTTPTimeout: s.HTTPTimeout, Lease: s.Lease, MaxBodyBytes: s.MaxBodyBytes,
-			Policy:     outbox.Policy{MaxAttempts: s.MaxAttempts, BackoffCap: s.BackoffCap},
-			ClaimLimit: s.ClaimLimit, ReclaimLimit: s.ReclaimLimit, ClaimBytes: s.ClaimBytes,
-			Concurrency: s.Concurrency, MaxCycles: s.MaxCycles, Linger: s.Linger, MaxLostLeases: s.MaxLostLeases,
-		},
-		Store: store, Webhook: i.webhook, Tokens: tokens,
+		Settings: s.Settings, Store: store, Webhook: i.webhook, Tokens: tokens,
 		Observer: i.telemetry, Pacer: cycle.NewPacer(),
 	}
 	return nil

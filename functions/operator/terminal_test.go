@@ -228,8 +228,8 @@ func TestReclaimOnTheCommandLine(t *testing.T) {
 	if got := b.states(); got != "pending pending pending succeeded" {
 		t.Error(got)
 	}
-	b.exec("update outbox_events set delivery_status = 'delivering', next_attempt_at = now() - interval '1 min', lost_leases = 1, lost_leases_at = attempts")
-	b.env["DISPATCH_MAX_LOST_LEASES"] = "2"
+	b.exec("update outbox_events set delivery_status = 'delivering', next_attempt_at = now() - interval '1 min', lost_leases = 2, lost_leases_at = attempts")
+	b.env["DISPATCH_MAX_LOST_LEASES"] = "3"
 	b.run("reclaim").want(2, "", "reclaim 4 expired leases: nothing was done")
 	b.run("reclaim", "-y").want(0, "4 events are failed, for too many leases lost in a row", "")
 	b.env["DISPATCH_MAX_LOST_LEASES"] = "many"

@@ -34,7 +34,7 @@ func (p *parts) wire(r operator.Request) (o *operator.Operator, close func(), er
 	}
 	o = &operator.Operator{MaxLostLeases: settings.MaxLostLeases, Audit: p.audit}
 	if _, given := p.lookup("N8N_MAX_ATTEMPTS"); given && broken(settingsErr, "N8N_MAX_ATTEMPTS") == nil {
-		o.MaxAttempts = settings.MaxAttempts
+		o.MaxAttempts = settings.Policy.MaxAttempts
 	}
 	login, err := config.LoadDatabase(p.lookup)
 	var store *postgres.Store

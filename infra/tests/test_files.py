@@ -14,6 +14,7 @@ WORLD = World.read()
 EVENTS = {p.stem: json.loads(p.read_text()) for p in (ROOT / "infra/events").glob("*.json")}
 DISPATCHERS = {n: e for n, e in EVENTS.items() if not n.startswith("operator-")}
 OPERATORS = {n: e for n, e in EVENTS.items() if n.startswith("operator-")}
+SETTINGS = json.loads((ROOT / "infra/tests/settings.json").read_text())  # of internal/config
 ACTIONS = {"status", "list", "show", "replay", "cancel", "reclaim", "prune", "pause", "resume", "migrate", "doctor"}
 
 
@@ -45,13 +46,29 @@ def test_local_settings_are_ones_that_sam_local_takes_over():
     assert local.keys() == set(checks.FUNCTIONS)
 
 
-def test_the_program_reads_what_the_template_gives():
-    """Names in internal/config against the template, so that neither gets a setting that the other does not know."""
-    source = "".join(p.read_text() for p in (ROOT / "internal/config").glob("*.go") if not p.name.endswith("_test.go"))
-    read = set(re.findall(r'r\.\w+\("([A-Z][A-Z0-9_]+)"', source))
-    given = {n for n in checks.SETTINGS if n.startswith(("N8N_", "DISPATCH_", "OUTBOX_", "DATABASE_"))}
-    assert given - read == set()
-    assert read - given - checks.NEVER_SET - {"PGHOST", "PGSERVICE"} == set()
+def test_the_program_reads_what_the_template_sets():
+    everywhere = WORLD.main["Globals"]["Function"]["Environment"]["Variables"]
+    given = everywhere | WORLD.resource("DispatcherFunction")["Environment"]["Variables"]
+    ours = {n for n in given if n.startswith(("N8N_", "DISPATCH_", "OUTBOX_", "DATABASE_", "METRICS_"))}
+    assert ours == {s["name"] for s in SETTINGS} - {"LOG_LEVEL"}
+    for setting in SETTINGS:
+        if setting["parameter"]:
+            assert given[setting["name"]] == {"Ref": setting["parameter"]}, setting["name"]
+
+
+@pytest.mark.parametrize("setting", [s for s in SETTINGS if s["parameter"]], ids=lambda s: s["name"])
+def test_the_template_has_the_defaults_and_bounds_of_the_program(setting):
+    """Of a list every value is within the bounds."""
+    parameter = WORLD.main["Parameters"][setting["parameter"]]
+    assert str(parameter.get("Default", "")) == setting["default"]
+    if parameter["Type"] == "Number":
+        assert (parameter["MinValue"], parameter["MaxValue"]) == (setting["min"], setting["max"])
+    elif setting["max"]:
+        assert all(setting["min"] <= float(v) <= setting["max"] for v in parameter["AllowedValues"])
+
+
+def test_the_memory_is_what_the_bounds_count_on():
+    assert WORLD.main["Parameters"]["MemorySize"]["MinValue"] << 20 == 4 * next(s["max"] for s in SETTINGS if s["name"] == "DISPATCH_CLAIM_BYTES")
 
 
 def test_the_program_writes_what_the_alarms_look_at():

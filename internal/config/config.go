@@ -1,41 +1,31 @@
 // Package config turns the environment into settings.
 //
-// Wrong settings are one error that names every wrong variable, found before
-// anything is claimed. A variable that is set to nothing counts as not set,
-// because a template cannot leave one out. No message holds a value: some are
-// secret, and a URL can carry a password.
+// All that is known of a setting is one line of the table All: the parser reads by
+// it, and the README, template.yaml and the tests of the template are checked against
+// it. Wrong settings are one error that names every wrong variable, found before
+// anything is claimed. A variable that is set to nothing counts as not set, because a
+// template cannot leave one out. No message holds a value: some are secret, and a URL
+// can carry a password.
 package config
 
 import (
+	"fmt"
 	"net/url"
 	"os"
 	"strings"
-	"time"
+
+	"outbox-dispatcher/internal/cycle"
 )
 
-// Settings of the dispatcher. Every field has the default that the README
-// lists; times are exact, seconds in the environment take fractions.
+// Settings of the dispatcher. Every field has the default that All lists; times are
+// exact, seconds in the environment take fractions.
 type Settings struct {
 	WebhookURL     *url.URL
+	AllowHTTP      bool   // http:// to another machine is meant
 	TokenSecretID  string // Secrets Manager name or ARN; empty: TriggerToken is set
 	TokenSecretKey string // member of the secret if that is JSON
 	TriggerToken   string // the token itself; empty: TokenSecretID is set
-
-	HTTPTimeout  time.Duration // one whole POST, its answer included
-	Lease        time.Duration
-	MaxBodyBytes int64
-	MaxAttempts  int
-	BackoffCap   time.Duration
-	Enabled      bool
-
-	ClaimLimit    int
-	ReclaimLimit  int
-	ClaimBytes    int64
-	Concurrency   int
-	MaxCycles     int // 0: until nothing is due or the time is up
-	Linger        time.Duration
-	MaxLostLeases int
-
+	cycle.Settings
 	Database Database
 }
 
@@ -44,41 +34,40 @@ type Database struct {
 	Table    Table
 	URL      string // DATABASE_URL; empty: the PG* variables
 	SecretID string // Secrets Manager JSON as RDS writes it; empty: none
-	IAMAuth  bool   // an RDS IAM token in place of a password
+	IAMAuth  bool   // an RDS IAM token instead of a password
 }
 
-// PostMargin is what a POST needs beyond its timeout: the outcome has to reach
-// the database. Two seconds are some hundred times what that takes.
-const PostMargin = 2 * time.Second
+// Login is what the secret of a database says of it. An empty member comes from
+// DATABASE_URL or the PG* variables: a secret managed by RDS holds username and
+// password alone.
+type Login struct {
+	Host     string
+	Port     uint16
+	Database string
+	User     string
+	Password string
+}
+
+// String shows the login without its password.
+func (l Login) String() string {
+	return fmt.Sprintf("{Host:%s Port:%d Database:%s User:%s Password:[redacted]}", l.Host, l.Port, l.Database, l.User)
+}
+
+// GoString keeps the password out of %#v.
+func (l Login) GoString() string { return "config.Login" + l.String() }
 
 // Lookup gives a variable of the environment, as os.LookupEnv does.
 type Lookup func(name string) (string, bool)
 
+// Environ is the environment of this process.
+func Environ(name string) (string, bool) { return os.LookupEnv(name) }
+
 // Load reads the settings of the dispatcher. The error is a *SettingsError.
 func Load(lookup Lookup) (Settings, error) {
 	r := reader{lookup: lookup}
-	s := Settings{
-		WebhookURL:     r.webhookURL("N8N_WEBHOOK_URL", r.boolean("N8N_ALLOW_HTTP", false)),
-		TokenSecretID:  r.word("N8N_TOKEN_SECRET_ID", ""),
-		TokenSecretKey: r.word("N8N_TOKEN_SECRET_KEY", "token"),
-		TriggerToken:   r.token("N8N_WEBHOOK_TRIGGER_TOKEN"),
-
-		HTTPTimeout:  r.seconds("N8N_HTTP_TIMEOUT_SECONDS", 30, 0.001, 900),
-		Lease:        r.seconds("N8N_DELIVERY_LEASE_SECONDS", 180, 0.001, 86400),
-		MaxBodyBytes: r.integer("N8N_MAX_BODY_BYTES", 15<<20, 1, 256<<20),
-		MaxAttempts:  int(r.integer("N8N_MAX_ATTEMPTS", 100, 1, 1_000_000)),
-		BackoffCap:   r.seconds("N8N_BACKOFF_CAP_SECONDS", 60, 0.001, 86400),
-		Enabled:      r.boolean("N8N_DISPATCH_ENABLED", true),
-
-		ClaimLimit:    int(r.integer("DISPATCH_CLAIM_LIMIT", 500, 1, 10_000)),
-		ReclaimLimit:  int(r.integer("DISPATCH_RECLAIM_LIMIT", 500, 1, 10_000)),
-		ClaimBytes:    r.integer("DISPATCH_CLAIM_BYTES", 32<<20, 1, 1<<30),
-		Concurrency:   int(r.integer("DISPATCH_CONCURRENCY", 10, 1, 1000)),
-		MaxCycles:     int(r.integer("DISPATCH_MAX_CYCLES", 1, 0, 1_000_000)),
-		Linger:        r.seconds("DISPATCH_LINGER_SECONDS", 0, 0, 900),
-		MaxLostLeases: int(r.integer("DISPATCH_MAX_LOST_LEASES", 5, 1, 1000)),
-
-		Database: r.database(),
+	s := r.settings(All)
+	if u := s.WebhookURL; u != nil && u.Scheme == "http" && !s.AllowHTTP && !IsLoopback(u.Hostname()) {
+		r.problem("N8N_WEBHOOK_URL", "must start with https:// (http:// only to loopback, or with N8N_ALLOW_HTTP=true)")
 	}
 	switch {
 	case s.TokenSecretID == "" && s.TriggerToken == "" && !r.failed("N8N_WEBHOOK_TRIGGER_TOKEN"):
@@ -86,9 +75,10 @@ func Load(lookup Lookup) (Settings, error) {
 	case s.TokenSecretID != "" && s.TriggerToken != "":
 		r.problem("N8N_WEBHOOK_TRIGGER_TOKEN", "and N8N_TOKEN_SECRET_ID are both set; only one may be")
 	}
-	if !r.failed("N8N_HTTP_TIMEOUT_SECONDS") && !r.failed("N8N_DELIVERY_LEASE_SECONDS") && s.Lease < s.HTTPTimeout+PostMargin {
-		r.problem("N8N_DELIVERY_LEASE_SECONDS", "must be at least N8N_HTTP_TIMEOUT_SECONDS + 2")
+	if !r.failed("N8N_HTTP_TIMEOUT_SECONDS") && !r.failed("N8N_DELIVERY_LEASE_SECONDS") && s.Lease < s.HTTPTimeout+cycle.PostMargin {
+		r.problem("N8N_DELIVERY_LEASE_SECONDS", fmt.Sprintf("must be at least N8N_HTTP_TIMEOUT_SECONDS + %v", cycle.PostMargin.Seconds()))
 	}
+	r.needsDatabase(s.Database)
 	return s, r.err()
 }
 
@@ -96,24 +86,15 @@ func Load(lookup Lookup) (Settings, error) {
 // machine knows nothing of n8n. The error is a *SettingsError.
 func LoadDatabase(lookup Lookup) (Database, error) {
 	r := reader{lookup: lookup}
-	d := r.database()
+	d := r.settings(database).Database
+	r.needsDatabase(d)
 	return d, r.err()
 }
 
-// Environ is the environment of this process.
-func Environ(name string) (string, bool) { return os.LookupEnv(name) }
-
-func (r *reader) database() Database {
-	d := Database{
-		Table:    r.table("OUTBOX_TABLE", "outbox_events"),
-		URL:      r.text("DATABASE_URL", ""),
-		SecretID: r.word("DATABASE_SECRET_ID", ""),
-		IAMAuth:  r.boolean("DATABASE_IAM_AUTH", false),
-	}
-	if d.URL == "" && d.SecretID == "" && r.text("PGHOST", "") == "" && r.text("PGSERVICE", "") == "" {
+func (r *reader) needsDatabase(d Database) {
+	if d.URL == "" && d.SecretID == "" && r.word("PGHOST") == "" && r.word("PGHOSTADDR") == "" && r.word("PGSERVICE") == "" {
 		r.problem("DATABASE_URL", "is not set; set it, or DATABASE_SECRET_ID, or PGHOST and the other PG variables")
 	}
-	return d
 }
 
 // SettingsError lists every wrong setting.

@@ -12,8 +12,8 @@ import (
 	"outbox-dispatcher/internal/outbox"
 )
 
-// reader reads variables and gathers what is wrong with them. After a problem
-// the value returned is of no use.
+// reader reads variables and gathers what is wrong with them. After a problem the
+// value is of no use.
 type reader struct {
 	lookup   Lookup
 	problems []string
@@ -39,85 +39,106 @@ func (r *reader) err() error {
 	return &SettingsError{Problems: r.problems}
 }
 
-func (r *reader) text(name, byDefault string) string {
-	if v, _ := r.lookup(name); strings.TrimSpace(v) != "" {
-		return v
-	}
-	return byDefault
+// word is the value of a variable without the white space around it, which editors
+// and shells leave there.
+func (r *reader) word(name string) string {
+	v, _ := r.lookup(name)
+	return strings.TrimSpace(v)
 }
 
-// word is text without the white space around it, which editors and shells leave
-// there.
-func (r *reader) word(name, byDefault string) string {
-	return strings.TrimSpace(r.text(name, byDefault))
-}
-
-func (r *reader) boolean(name string, byDefault bool) bool {
-	switch strings.ToLower(r.word(name, "")) {
-	case "":
-		return byDefault
-	case "true", "1", "yes", "on":
-		return true
-	case "false", "0", "no", "off":
-		return false
-	}
-	r.problem(name, "must be true or false")
-	return byDefault
-}
-
-func (r *reader) integer(name string, byDefault, lowest, highest int64) int64 {
-	v := r.word(name, "")
-	if v == "" {
-		return byDefault
-	}
-	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil || n < lowest || n > highest {
-		r.problem(name, fmt.Sprintf("must be a whole number from %d to %d", lowest, highest))
-	}
-	return n
-}
-
-func (r *reader) seconds(name string, byDefault, lowest, highest float64) time.Duration {
-	n := byDefault
-	if v := r.word(name, ""); v != "" {
-		var err error
-		n, err = strconv.ParseFloat(v, 64)
-		if err != nil || math.IsNaN(n) || n < lowest || n > highest {
-			r.problem(name, fmt.Sprintf("must be seconds from %v to %v", lowest, highest))
-			return 0
+func (r *reader) settings(list []Setting) (s Settings) {
+	for _, d := range list {
+		if d.field == nil {
+			continue
+		}
+		if what := r.read(d, d.field(&s)); what != "" {
+			r.problem(d.Name, what)
 		}
 	}
-	return time.Duration(math.Round(n * float64(time.Second)))
+	return s
 }
 
-func (r *reader) token(name string) string {
-	v := r.text(name, "")
-	if v == "" {
+// read reads one setting into the field that to points at, or says what is wrong.
+func (r *reader) read(d Setting, to any) (problem string) {
+	text := r.word(d.Name)
+	if text == "" {
+		text = d.Default
+	}
+	switch to := to.(type) {
+	case *string:
+		*to = text
+	case *token:
+		if text == "" {
+			return ""
+		}
+		v, _ := r.lookup(d.Name) // a token that begins with white space is an error
+		value, err := outbox.HeaderToken(v)
+		if err != nil {
+			return err.Error()
+		}
+		*to = token(value)
+	case *bool:
+		switch strings.ToLower(text) {
+		case "true", "1", "yes", "on":
+			*to = true
+		case "false", "0", "no", "off":
+		default:
+			return "must be true or false"
+		}
+	case *int:
+		n, err := strconv.ParseInt(text, 10, 64)
+		*to = int(n)
+		return d.outside(float64(n), err, "a whole number")
+	case *int64:
+		n, err := strconv.ParseInt(text, 10, 64)
+		*to = n
+		return d.outside(float64(n), err, "a whole number")
+	case *time.Duration:
+		n, err := strconv.ParseFloat(text, 64)
+		if problem = d.outside(n, err, "seconds"); problem == "" {
+			*to = time.Duration(math.Round(n * float64(time.Second)))
+		}
+		return problem
+	case *Table:
+		t, err := ParseTable(text)
+		if err != nil {
+			return err.Error()
+		}
+		*to = t
+	case **url.URL:
+		*to, problem = webhookURL(text)
+		return problem
+	}
+	return ""
+}
+
+func (d Setting) outside(n float64, err error, what string) string {
+	if err == nil && n >= d.Min && n <= d.Max { // never true for NaN
 		return ""
 	}
-	token, ok := outbox.HeaderToken(v)
-	if !ok {
-		r.problem(name, "cannot be the value of an HTTP header: it has a control character, or starts with a space")
-	}
-	return token
+	return fmt.Sprintf("must be %s from %s to %s", what, number(d.Min), number(d.Max))
 }
 
-func (r *reader) webhookURL(name string, allowHTTP bool) *url.URL {
-	v := r.word(name, "")
-	if v == "" {
-		r.problem(name, "is not set")
-		return nil
+func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
+// Range is the bounds as people read them; empty where there are none.
+func (d Setting) Range() string {
+	if d.Min == 0 && d.Max == 0 {
+		return ""
 	}
-	u, err := url.Parse(v)
+	return number(d.Min) + " to " + number(d.Max)
+}
+
+func webhookURL(text string) (u *url.URL, problem string) {
+	if text == "" {
+		return nil, "is not set"
+	}
+	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") || !validPort(u) {
-		r.problem(name, "is not a URL such as https://n8n.example/webhook/path")
-		return nil
-	}
-	if u.Scheme == "http" && !allowHTTP && !IsLoopback(u.Hostname()) {
-		r.problem(name, "must start with https:// (http:// only to loopback, or with N8N_ALLOW_HTTP=true)")
+		return nil, "is not a URL such as https://n8n.example/webhook/path"
 	}
 	u.Fragment, u.RawFragment = "", ""
-	return u
+	return u, ""
 }
 
 func validPort(u *url.URL) bool {
@@ -135,12 +156,4 @@ func IsLoopback(host string) bool {
 	}
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
-}
-
-func (r *reader) table(name, byDefault string) Table {
-	t, err := ParseTable(r.text(name, byDefault))
-	if err != nil {
-		r.problem(name, err.Error())
-	}
-	return t
 }

@@ -6,9 +6,6 @@ import (
 )
 
 const (
-	// postMargin is what a POST needs beyond its timeout, of the lease and of
-	// the invocation: its outcome has to reach the database.
-	postMargin = 2 * time.Second
 	// leaseWindow is the shortest time after a claim in which POSTs may start. A
 	// lease of exactly timeout + 2 s would leave none, and release every event
 	// for ever; the margin gives way to it.
@@ -21,6 +18,9 @@ const (
 	// defaultTime is what an invocation has where nobody set a deadline.
 	defaultTime = 60 * time.Second
 )
+
+// Needed is the time that a POST needs, of its lease and of the invocation.
+func (s Settings) Needed() time.Duration { return s.HTTPTimeout + PostMargin }
 
 // budget is the time of an invocation, by the monotonic clock.
 type budget struct {
@@ -42,7 +42,7 @@ func newBudget(ctx context.Context, started time.Time, post time.Duration) budge
 func (b budget) left(now time.Time) time.Duration { return b.end.Sub(now) + returnMargin }
 
 // needed is the time that one POST needs.
-func (b budget) needed() time.Duration { return b.post + postMargin }
+func (b budget) needed() time.Duration { return b.post + PostMargin }
 
 // mayPost reports whether a POST may start: lease and invocation must both
 // outlive it. leased is when the claim was sent.

@@ -92,7 +92,7 @@ type TimeError struct {
 
 func (e *TimeError) Error() string {
 	return fmt.Sprintf("settings: this invocation has %.1f s left and one POST needs %.1f s: N8N_HTTP_TIMEOUT_SECONDS + %.0f; raise the timeout of the function or lower N8N_HTTP_TIMEOUT_SECONDS",
-		e.Left.Seconds(), e.Needed.Seconds(), postMargin.Seconds())
+		e.Left.Seconds(), e.Needed.Seconds(), PostMargin.Seconds())
 }
 
 // UnrecordedError says that outcomes could not be written. Their rows are still

@@ -93,7 +93,7 @@ func (l *simLambda) rush(ctx context.Context) {
 			}
 		})
 	}
-	late := time.After(time.Until(end) - simTimeout - postMargin)
+	late := time.After(time.Until(end) - simTimeout - PostMargin)
 	for c := (Claim{Limit: s.ClaimLimit}); ; {
 		b, _ := l.table.Take(ctx, c) // it has no errors
 		if c.Before == "" {

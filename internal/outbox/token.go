@@ -1,6 +1,8 @@
 package outbox
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"unicode"
 )
@@ -8,18 +10,30 @@ import (
 // TokenHeader carries the webhook token.
 const TokenHeader = "X-Fleet-Ops-Trigger-Token"
 
-// HeaderToken trims the white space behind a token, which editors and shells
-// leave there, and reports whether what remains can be the value of a header:
-// not empty, no space in front, and no control characters.
-func HeaderToken(s string) (token string, ok bool) {
-	token = strings.TrimRightFunc(s, unicode.IsSpace)
-	for i := 0; i < len(token); i++ {
-		if c := token[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return "", false
+// HeaderToken returns the token without the white space at its end, which editors
+// and shells leave there. A token that cannot be the value of a header is an error
+// that says where its first wrong character is and never shows it. Beyond ASCII
+// there is no agreed encoding for a header: n8n would compare other bytes and answer
+// 403 for ever.
+func HeaderToken(s string) (string, error) {
+	token := strings.TrimRightFunc(s, unicode.IsSpace)
+	switch {
+	case token == "":
+		return "", errors.New("is empty")
+	case token[0] == ' ' || token[0] == '\t':
+		return "", errors.New("starts with white space; store the token alone")
+	}
+	place := 0
+	for _, c := range token {
+		place++
+		what := "not ASCII"
+		switch {
+		case c < ' ' && c != '\t' || c == 0x7f:
+			what = "a control character"
+		case c < 0x7f:
+			continue
 		}
+		return "", fmt.Errorf("cannot be an HTTP header value: character %d is %s; store the token alone", place, what)
 	}
-	if token == "" || token[0] == ' ' || token[0] == '\t' {
-		return "", false
-	}
-	return token, true
+	return token, nil
 }

@@ -1,9 +1,7 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
-	"crypto/x509"
 	"net"
 	"strconv"
 	"sync"
@@ -14,35 +12,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"outbox-dispatcher/internal/config"
+	"outbox-dispatcher/internal/postgres/dsn"
 )
 
-const (
-	// connectTimeout bounds one attempt to connect, unless PGCONNECT_TIMEOUT or
-	// the URL says otherwise. In a VPC a connection takes milliseconds; what
-	// takes seconds is a packet that a security group drops.
-	connectTimeout = 5 * time.Second
-	// pingTimeout bounds the look whether a session outlived the freeze.
-	pingTimeout = 2 * time.Second
-	// closeTimeout is what a session that was given up has for a polite end. Until
-	// then it keeps its place in the pool, and pgx would wait for 15 s.
-	closeTimeout = 500 * time.Millisecond
-	// poolSize: a claim and a group of outcomes can be under way at once.
-	poolSize = 2
-)
-
-// Login is what a secret holds of a database. What is empty there comes from
-// DATABASE_URL or the PG variables.
-type Login struct {
-	Host     string
-	Port     uint16
-	Database string
-	User     string
-	Password string
-}
+// closeTimeout is what a session that was given up has for a polite end. Until
+// then it keeps its place in the pool, and pgx would wait for 15 s.
+const closeTimeout = 500 * time.Millisecond
 
 // Logins gives a login. fresh asks to read it again, past a cache, because the
 // last one was refused.
-type Logins func(ctx context.Context, fresh bool) (Login, error)
+type Logins func(ctx context.Context, fresh bool) (config.Login, error)
 
 // Passwords gives a password made for one connection, such as an IAM token.
 type Passwords func(ctx context.Context, host string, port uint16, user string) (string, error)
@@ -57,13 +36,12 @@ type Connector struct {
 	mu    sync.Mutex
 	fresh bool // the last login was refused
 	aimed *aim // at this the last connection went
-	roots map[string]*x509.CertPool
 }
 
 // Pool returns a pool of sessions for the database settings. An error is a
 // *config.SettingsError.
 func (c *Connector) Pool(d config.Database) (*pgxpool.Pool, error) {
-	cfg, err := parse(d.URL)
+	cfg, err := dsn.Parse(d.URL, config.Environ, config.Login{})
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +54,7 @@ func (c *Connector) Pool(d config.Database) (*pgxpool.Pool, error) {
 	cfg.BeforeClose = hurry
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	if err != nil {
-		return nil, settingsError("cannot be used")
+		return nil, &config.SettingsError{Problems: []string{"DATABASE_URL and the PG variables cannot be used"}}
 	}
 	return pool, nil
 }
@@ -120,10 +98,6 @@ func (c *Connector) prepare(ctx context.Context, cc *pgx.ConnConfig, text string
 	if c.dial != nil {
 		cc.DialFunc = c.dial
 		cc.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
-	}
-	cc.TLSConfig = c.trust(cc.TLSConfig, cc.Host)
-	for _, f := range cc.Fallbacks {
-		f.TLSConfig = c.trust(f.TLSConfig, f.Host)
 	}
 	return nil
 }
@@ -170,19 +144,12 @@ func (c *Connector) login(ctx context.Context, cc *pgx.ConnConfig, text string) 
 	if err != nil {
 		return err
 	}
-	host, port := cmp.Or(l.Host, cc.Host), cmp.Or(l.Port, cc.Port)
-	if host != cc.Host || port != cc.Port {
-		// TLS depends on the host: another one is parsed as if it stood in the
-		// settings.
-		other, err := parse(last(last(text, "host", host), "port", strconv.Itoa(int(port))))
-		if err != nil {
-			return err
-		}
-		cc.Host, cc.Port = host, port
-		cc.TLSConfig, cc.Fallbacks = other.ConnConfig.TLSConfig, other.ConnConfig.Fallbacks
+	cfg, err := dsn.Parse(text, config.Environ, l)
+	if err != nil {
+		return err
 	}
-	cc.Database = cmp.Or(l.Database, cc.Database)
-	cc.User = cmp.Or(l.User, cc.User)
-	cc.Password = cmp.Or(l.Password, cc.Password)
+	o := cfg.ConnConfig
+	cc.Host, cc.Port, cc.Database, cc.User, cc.Password = o.Host, o.Port, o.Database, o.User, o.Password
+	cc.TLSConfig, cc.Fallbacks, cc.LookupFunc = o.TLSConfig, o.Fallbacks, o.LookupFunc
 	return nil
 }

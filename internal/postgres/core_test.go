@@ -83,7 +83,7 @@ func (w way) reach(t *testing.T) func(*testing.T) *fixture {
 		if w.through != nil {
 			through = w.through(t, through)
 		}
-		f := fixtureAt(t, with(shared.url, "search_path="+schema))
+		f := fixtureAt(t, with(shared.url, "options=-csearch_path%3D"+schema))
 		f.exec("create schema " + schema)
 		for _, table := range []string{"outbox_events", "outbox_events_control"} {
 			f.exec("create table " + schema + "." + table + " (like public." + table + " including all)")

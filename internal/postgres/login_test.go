@@ -28,14 +28,17 @@ func guarded(t *testing.T) (*throwaway.Server, *fixture) {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
+// word writes a value of libpq's key=value form.
+func word(s string) string { return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'" }
+
 // vault is a secret that can be rotated. What was read is cached until it is
 // asked for fresh.
 type vault struct {
-	stored, cached Login
+	stored, cached config.Login
 	reads, fresh   atomic.Int64
 }
 
-func (v *vault) login(_ context.Context, fresh bool) (Login, error) {
+func (v *vault) login(_ context.Context, fresh bool) (config.Login, error) {
 	if v.reads.Add(1) == 1 || fresh {
 		v.cached = v.stored
 	}
@@ -56,8 +59,8 @@ func TestAnyPasswordWorks(t *testing.T) {
 		kv := fmt.Sprintf("host=127.0.0.1 port=%d dbname=postgres user=app", server.Port())
 		for name, d := range map[string]config.Database{
 			"URL":           {URL: (&url.URL{Scheme: "postgres", User: url.UserPassword("app", password), Host: host, Path: "/postgres"}).String()},
-			"Query":         {URL: "postgres://" + host + "/postgres?user=app&password=" + escaped(password)},
-			"Words":         {URL: kv + " password=" + quoted(password)},
+			"Query":         {URL: "postgres://" + host + "/postgres?user=app&password=" + strings.ReplaceAll(url.QueryEscape(password), "+", "%20")},
+			"Words":         {URL: kv + " password=" + word(password)},
 			"Environment":   {URL: kv},
 			"Secret":        {URL: "postgres:///", SecretID: "s"},
 			"SecretAtAHost": {URL: "postgres://" + host + "/postgres", SecretID: "s"},
@@ -67,11 +70,13 @@ func TestAnyPasswordWorks(t *testing.T) {
 			case "Environment":
 				t.Setenv("PGPASSWORD", password)
 			case "Secret":
-				c.Logins = func(context.Context, bool) (Login, error) {
-					return Login{Host: "127.0.0.1", Port: uint16(server.Port()), Database: "postgres", User: "app", Password: password}, nil
+				c.Logins = func(context.Context, bool) (config.Login, error) {
+					return config.Login{Host: "127.0.0.1", Port: uint16(server.Port()), Database: "postgres", User: "app", Password: password}, nil
 				}
 			case "SecretAtAHost": // as a secret managed by RDS holds it
-				c.Logins = func(context.Context, bool) (Login, error) { return Login{User: "app", Password: password}, nil }
+				c.Logins = func(context.Context, bool) (config.Login, error) {
+					return config.Login{User: "app", Password: password}, nil
+				}
 			}
 			if got := ready(t, d, c); got != "connected" {
 				t.Errorf("%q by %s: %s", password, name, got)
@@ -99,7 +104,7 @@ func TestARotatedLogin(t *testing.T) {
 	}
 	setUp := func(role string) (*vault, *Store) {
 		f.exec("create role " + role + " login password 'first'; grant select, update on outbox_events to " + role + "; grant select on outbox_events_control to " + role)
-		v := &vault{stored: Login{Host: "127.0.0.1", Port: uint16(server.Port()), Database: "postgres", User: role, Password: "first"}}
+		v := &vault{stored: config.Login{Host: "127.0.0.1", Port: uint16(server.Port()), Database: "postgres", User: role, Password: "first"}}
 		s := openStore(t, "postgres:///", f.name, &Connector{Logins: v.login})
 		if err := s.Ready(t.Context()); err != nil {
 			t.Fatal(err)
@@ -148,7 +153,7 @@ func TestASecretThatCannotBeReadSpeaksForItself(t *testing.T) {
 	t.Parallel()
 	reason := errors.New(`secret "db": may not be read`)
 	reads := 0
-	c := &Connector{Logins: func(context.Context, bool) (Login, error) { reads++; return Login{}, reason }}
+	c := &Connector{Logins: func(context.Context, bool) (config.Login, error) { reads++; return config.Login{}, reason }}
 	s := openStore(t, "postgres:///", config.Table{Name: "t"}, c)
 	if err := s.Ready(t.Context()); !errors.Is(err, reason) || err.Error() != reason.Error() || reads != 1 {
 		t.Errorf("%v after %d reads, want the reason as it is, after one", err, reads)
@@ -162,8 +167,8 @@ func TestASecretThatCannotBeReadSpeaksForItself(t *testing.T) {
 
 func TestErrorsNameWhereTheSecretPointed(t *testing.T) {
 	t.Parallel()
-	c := &Connector{Logins: func(context.Context, bool) (Login, error) {
-		return Login{Host: "127.0.0.1", Port: 1, User: "app", Database: "shop"}, nil
+	c := &Connector{Logins: func(context.Context, bool) (config.Login, error) {
+		return config.Login{Host: "127.0.0.1", Port: 1, User: "app", Database: "shop"}, nil
 	}}
 	s := openStore(t, "postgres://somebody@localhost:2/else", config.Table{Name: "t"}, c)
 	checkSentence(t, s.Ready(t.Context()), "127.0.0.1:1 refuses connections")

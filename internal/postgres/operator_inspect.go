@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"outbox-dispatcher/internal/operator"
+	"outbox-dispatcher/internal/postgres/dsn"
 )
 
 var (
@@ -65,8 +66,7 @@ func (s *Store) transport(ctx context.Context, o *operator.Session) error {
 	}
 	if secure, ok := conn.(*tls.Conn); ok {
 		o.TLS = tls.VersionName(secure.ConnectionState().Version)
-		t := pooled.Conn().Config().TLSConfig
-		o.Verified = t != nil && !unverified(t)
+		o.Verified = dsn.Verifies(pooled.Conn().Config().TLSConfig)
 	}
 	return nil
 }

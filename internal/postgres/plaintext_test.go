@@ -84,12 +84,12 @@ func TestNoPasswordInPlainText(t *testing.T) {
 	if err := os.WriteFile(services, []byte("[quiet]\nhost=db.example\nuser=app\npassword=hunter2\n[loud]\nhost=db.example\nuser=app\npassword=hunter2\nsslmode=disable\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	remote := Login{Host: "db.example", Port: 5432, User: "app", Password: password, Database: "app"}
+	remote := config.Login{Host: "db.example", Port: 5432, User: "app", Password: password, Database: "app"}
 	for _, try := range []struct {
 		name   string
 		url    string
 		env    string // NAME=value
-		secret *Login
+		secret *config.Login
 		open   bool // the password goes out in plain text, as was asked for
 	}{
 		{name: "URL", url: "postgres://app:hunter2@db.example/app"},
@@ -132,7 +132,7 @@ func TestNoPasswordInPlainText(t *testing.T) {
 			e := eavesdrop(t)
 			c := &Connector{dial: dialing(e.port)}
 			if try.secret != nil {
-				c.Logins = func(context.Context, bool) (Login, error) { return *try.secret, nil }
+				c.Logins = func(context.Context, bool) (config.Login, error) { return *try.secret, nil }
 			}
 			got := ready(t, config.Database{URL: try.url, SecretID: "s"}, c)
 			heard := e.heard()

@@ -54,7 +54,7 @@ func TestAnAddressThatLeadsNowhereLeavesTimeForTheNext(t *testing.T) {
 	nowhere := listener(t, silence)
 	at := f.Config()
 	s := openStore(t, "host=127.0.0.1,"+at.Host+" port="+strconv.Itoa(nowhere)+","+strconv.Itoa(int(at.Port))+" dbname="+at.Database+" user="+at.User+
-		" password="+quoted(at.Password)+" connect_timeout=1", config.Table{Name: "outbox_events"}, &Connector{})
+		" password="+word(at.Password)+" connect_timeout=1", config.Table{Name: "outbox_events"}, &Connector{})
 	began := time.Now()
 	batch, err := s.Take(t.Context(), ask())
 	if took := time.Since(began); err != nil || numbers(batch.Events) != "0" || took > 5*time.Second {

