@@ -13,9 +13,9 @@ import (
 	"outbox-dispatcher/internal/wire"
 )
 
-// instance is this process: what is made once and outlives an invocation. The
-// settings are read by the first invocation, whose error then says what is wrong
-// where people look for it.
+// instance is this process: what is made once and outlives an invocation. The first
+// invocation reads the settings, so that its error says what is wrong where people look
+// for it.
 type instance struct {
 	telemetry  *telemetry.Telemetry
 	dispatcher *cycle.Dispatcher // nil until the settings are read
@@ -38,7 +38,7 @@ func (i *instance) invoke(ctx context.Context, event json.RawMessage) (cycle.Rep
 		i.telemetry.Reported(ctx, cycle.Report{}, err)
 		return cycle.Report{}, err
 	}
-	// What was idle while the instance was frozen is dead, or half dead.
+	// Connections that were idle while the instance was frozen are dead, or half dead.
 	i.webhook.CloseIdle()
 	return i.dispatcher.Run(ctx, request)
 }
@@ -61,7 +61,7 @@ func (i *instance) wire() error {
 	if s.TokenSecretID != "" {
 		tokens = secret.Token{Reader: reader, ID: s.TokenSecretID, Key: s.TokenSecretKey}
 	}
-	i.webhook = n8n.New(n8n.Options{URL: s.WebhookURL, Timeout: s.HTTPTimeout, Connections: s.Concurrency})
+	i.webhook = n8n.New(n8n.Options{URL: s.WebhookURL, Timeout: s.HTTPTimeout, Connections: cycle.MaxConcurrency})
 	i.dispatcher = &cycle.Dispatcher{
 		Settings: s.Settings, Store: store, Webhook: i.webhook, Tokens: tokens,
 		Observer: i.telemetry, Pacer: cycle.NewPacer(),

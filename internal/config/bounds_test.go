@@ -41,7 +41,7 @@ var guarantees = []struct {
 		due, err := json.Marshal(cycle.DueEvent{EventID: strings.Repeat("x", 36), EventType: strings.Repeat("x", 200), Attempts: math.MaxInt32, AgeSeconds: 1e15 + 0.123456})
 		return err == nil && s.ClaimLimit >= 1 && s.ReclaimLimit >= 1 && s.ClaimLimit*len(due) < 6_000_000
 	}},
-	{"the POSTs in flight leave file descriptors for the rest", func(s config.Settings) bool { return s.Concurrency >= 1 && s.Concurrency <= 1024-24 }},
+	{"the POSTs in flight leave file descriptors for the rest", func(s config.Settings) bool { return s.Concurrency >= 1 && 2*s.Concurrency <= 1024-24 }},
 	{"the payloads of a claim fit the least memory, four times over", func(s config.Settings) bool {
 		return 4*max(s.ClaimBytes, s.MaxBodyBytes) <= cycle.LeastMemory && s.ClaimBytes >= 1<<20
 	}},

@@ -125,7 +125,7 @@ func TestLoadTakesOtherValues(t *testing.T) {
 		"N8N_WEBHOOK_URL": " http://u:p%40ss@127.0.0.1:5678/webhook/x?a=b#c \n", "N8N_WEBHOOK_TRIGGER_TOKEN": "tok en\n", "N8N_TOKEN_SECRET_KEY": " key\n",
 		"N8N_HTTP_TIMEOUT_SECONDS": "1.5", "N8N_DELIVERY_LEASE_SECONDS": " 3.5 ", "N8N_MAX_BODY_BYTES": "1024", "N8N_MAX_ATTEMPTS": "1",
 		"N8N_BACKOFF_CAP_SECONDS": "0.25", "N8N_DISPATCH_ENABLED": "FALSE", "DISPATCH_CLAIM_LIMIT": "10000", "DISPATCH_RECLAIM_LIMIT": "1",
-		"DISPATCH_CLAIM_BYTES": "1048576", "DISPATCH_CONCURRENCY": "1000", "DISPATCH_MAX_CYCLES": "0", "DISPATCH_LINGER_SECONDS": "59.999",
+		"DISPATCH_CLAIM_BYTES": "1048576", "DISPATCH_CONCURRENCY": "500", "DISPATCH_MAX_CYCLES": "0", "DISPATCH_LINGER_SECONDS": "59.999",
 		"DISPATCH_MAX_LOST_LEASES": "3", "OUTBOX_TABLE": `app."Outbox"`, "DATABASE_SECRET_ID": "rds!db\n", "DATABASE_IAM_AUTH": "on",
 	})
 	want := config.Settings{
@@ -134,7 +134,7 @@ func TestLoadTakesOtherValues(t *testing.T) {
 		Settings: cycle.Settings{
 			HTTPTimeout: 1500 * time.Millisecond, Lease: 3500 * time.Millisecond, MaxBodyBytes: 1024, Enabled: false,
 			Policy:     outbox.Policy{MaxAttempts: 1, BackoffCap: 250 * time.Millisecond},
-			ClaimLimit: 10_000, ReclaimLimit: 1, ClaimBytes: 1 << 20, Concurrency: 1000, MaxCycles: 0, Linger: 59_999 * time.Millisecond, MaxLostLeases: 3,
+			ClaimLimit: 10_000, ReclaimLimit: 1, ClaimBytes: 1 << 20, Concurrency: 500, MaxCycles: 0, Linger: 59_999 * time.Millisecond, MaxLostLeases: 3,
 		},
 		Database: config.Database{Table: config.Table{Schema: "app", Name: "Outbox"}, SecretID: "rds!db", IAMAuth: true},
 	}

@@ -44,9 +44,9 @@ const (
 	MaxRows = 10_000
 	// MaxCycles: 0 cycles are bounded by the time alone.
 	MaxCycles = 1000
-	// MaxConcurrency leaves 24 of the 1,024 file descriptors of a Lambda for the database,
-	// AWS and the logs.
-	MaxConcurrency = 1000
+	// MaxConcurrency: of the 1,024 file descriptors of a Lambda, 24 are for the database,
+	// AWS and the logs, and a burst may open two connections for each POST in flight.
+	MaxConcurrency = (1024 - 24) / 2
 
 	// LeastMemory of a function, in bytes. The payloads of a claim are held up to four times
 	// over while they are sent.

@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// leaseWindow is the shortest time after a claim in which POSTs may start. A
-	// lease of exactly timeout + 2 s would leave none, and release every event
-	// for ever; the margin gives way to it.
+	// leaseWindow is the shortest time after a claim in which POSTs may start. A lease
+	// of exactly timeout + 2 s would leave none, and release every event for ever; this
+	// minimum overrides the margin.
 	leaseWindow = 500 * time.Millisecond
-	// returnMargin before the deadline the invocation has returned. Half a
-	// second is promised; the rest is for the runtime.
+	// returnMargin before the deadline the invocation has returned. Half a second is
+	// promised; the rest is for the runtime.
 	returnMargin = 600 * time.Millisecond
 	// reportTime is kept for the backlog figures after the last record.
 	reportTime = 200 * time.Millisecond
-	// defaultTime is what an invocation has where nobody set a deadline.
+	// defaultTime is what an invocation has without a deadline.
 	defaultTime = 60 * time.Second
 )
 
@@ -33,8 +33,8 @@ func newBudget(ctx context.Context, started time.Time, post time.Duration) budge
 	if !ok {
 		deadline = started.Add(defaultTime)
 	}
-	// A deadline can carry wall clock alone; from here on only the monotonic
-	// clock counts, so that a clock that jumps changes nothing.
+	// A deadline may carry wall-clock time alone; from here on only the monotonic clock
+	// counts, so that a clock that jumps changes nothing.
 	return budget{end: started.Add(deadline.Sub(started) - returnMargin), post: post}
 }
 
@@ -44,10 +44,14 @@ func (b budget) left(now time.Time) time.Duration { return b.end.Sub(now) + retu
 // needed is the time that one POST needs.
 func (b budget) needed() time.Duration { return b.post + PostMargin }
 
-// mayPost reports whether a POST may start: lease and invocation must both
+// lastStart is the moment before which a POST may start: lease and invocation must both
 // outlive it. leased is when the claim was sent.
-func (b budget) mayPost(now, leased time.Time, lease time.Duration) bool {
-	return b.left(now) > b.needed() && now.Sub(leased) < b.startWindow(lease)
+func (b budget) lastStart(leased time.Time, lease time.Duration) time.Time {
+	ofInvocation, ofLease := b.end.Add(returnMargin-b.needed()), leased.Add(b.startWindow(lease))
+	if ofLease.Before(ofInvocation) {
+		return ofLease
+	}
+	return ofInvocation
 }
 
 // startWindow is how long after its claim an event may be sent.
@@ -55,20 +59,11 @@ func (b budget) startWindow(lease time.Duration) time.Duration {
 	return max(lease-b.needed(), min(leaseWindow, lease-b.post))
 }
 
-// forWork returns a context for what is done before the report. Whatever waits for
-// the database ends with it, so that one that does not answer cannot hold the
-// invocation until it is killed.
+// forWork returns a context for what is done before the report. Whatever waits for the
+// database ends with it, so that one that does not answer cannot hold the invocation
+// until it is killed.
 func (b budget) forWork(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, b.end.Add(-reportTime))
-}
-
-// background returns a context for recording: it outlives ctx and ends with the
-// budget.
-func (b budget) background(ctx context.Context) context.Context {
-	// Its resources are gone with the deadline, which is at most minutes away.
-	ctx, cancel := b.forWork(context.WithoutCancel(ctx))
-	context.AfterFunc(ctx, cancel)
-	return ctx
 }
 
 // forReport returns a context for the last query.

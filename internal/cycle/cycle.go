@@ -26,6 +26,7 @@ package cycle
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -84,16 +85,12 @@ func (r Request) apply(s Settings) Settings {
 	return s
 }
 
-// TimeError says that the invocation has less time than one POST needs, which
-// would release every event for ever.
-type TimeError struct {
-	Left, Needed time.Duration
-}
+// TimeError says that there is no time for a single POST, be it from the start, after
+// what the start took, or since the claim took longer than the lease allows. To claim and
+// release every event, tick after tick, would be silence for ever.
+type TimeError struct{ Text string }
 
-func (e *TimeError) Error() string {
-	return fmt.Sprintf("settings: this invocation has %.1f s left and one POST needs %.1f s: N8N_HTTP_TIMEOUT_SECONDS + %.0f; raise the timeout of the function or lower N8N_HTTP_TIMEOUT_SECONDS",
-		e.Left.Seconds(), e.Needed.Seconds(), PostMargin.Seconds())
-}
+func (e *TimeError) Error() string { return "settings: " + e.Text }
 
 // UnrecordedError says that outcomes could not be written. Their rows are still
 // leased; a later invocation reclaims them and sends the events once more.
@@ -114,7 +111,7 @@ func (e *UnrecordedError) Unwrap() error { return e.Err }
 // The report holds what was done even if err is not nil.
 func (d *Dispatcher) Run(ctx context.Context, req Request) (report Report, err error) {
 	started := time.Now()
-	r := &run{Dispatcher: d, Settings: req.apply(d.Settings), budget: newBudget(ctx, started, d.Settings.HTTPTimeout)}
+	r := &run{Dispatcher: d, Settings: req.apply(d.Settings), started: started, budget: newBudget(ctx, started, d.Settings.HTTPTimeout)}
 	defer func() {
 		report = r.tally.report()
 		report.Enabled = d.Settings.Enabled
@@ -137,8 +134,8 @@ func (d *Dispatcher) Run(ctx context.Context, req Request) (report Report, err e
 		}
 		return report, err
 	}
-	if left, needed := r.budget.left(started), r.budget.needed(); left <= needed {
-		return report, &TimeError{Left: left, Needed: needed}
+	if err := r.tooLittleTime(); err != nil {
+		return report, err
 	}
 	return report, r.invoke(ctx)
 }
@@ -147,10 +144,24 @@ func (d *Dispatcher) Run(ctx context.Context, req Request) (report Report, err e
 type run struct {
 	*Dispatcher
 	Settings Settings // of the dispatcher, with what the request changed
+	started  time.Time
 	budget   budget
 	token    *token
 	recorder *recorder
 	tally    tally
+	posted   atomic.Bool // a POST was started
+	late     atomic.Bool // an event was given back because the time ran out before its POST
+}
+
+// tooLittleTime returns a *TimeError if the invocation has no time for a POST any more.
+func (r *run) tooLittleTime() error {
+	now := time.Now()
+	left, needed := r.budget.left(now), r.budget.needed()
+	if left > needed {
+		return nil
+	}
+	return &TimeError{fmt.Sprintf("after %.1f s this invocation has %.1f s left and one POST needs %.1f s: N8N_HTTP_TIMEOUT_SECONDS + %.0f; raise the timeout of the function or lower N8N_HTTP_TIMEOUT_SECONDS",
+		now.Sub(r.started).Seconds(), left.Seconds(), needed.Seconds(), PostMargin.Seconds())}
 }
 
 func (r *run) invoke(ctx context.Context) error {
@@ -167,9 +178,15 @@ func (r *run) invoke(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	if err := r.tooLittleTime(); err != nil {
+		return err
+	}
 
 	r.Pacer.begin(r.Settings.Concurrency, r.Settings.HTTPTimeout)
-	r.recorder = startRecorder(r.budget.background(ctx), r.Store, r.Observer, &r.tally)
+	// Recording outlives ctx: what was sent has to be written.
+	record, stop := r.budget.forWork(context.WithoutCancel(ctx))
+	defer stop()
+	r.recorder = startRecorder(record, r.Store, r.Observer, &r.tally)
 	err := r.cycles(work)
 	if unrecorded := r.recorder.close(); unrecorded != nil {
 		err = unrecorded

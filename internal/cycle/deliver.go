@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"time"
@@ -19,6 +20,12 @@ func (r *run) cycles(ctx context.Context) error {
 	for first := true; ; first = false {
 		why, err := r.look(ctx, first)
 		r.tally.stop(why)
+		if first && err == nil && why == TimeUp && !r.posted.Load() && !errors.Is(ctx.Err(), context.Canceled) {
+			if err := r.tooLittleTime(); err != nil {
+				return err
+			}
+			return &TimeError{"claiming took longer than the lease leaves for it; raise N8N_DELIVERY_LEASE_SECONDS"}
+		}
 		if err != nil || (why != Drained && why != CycleLimit) || !r.linger(ctx, until) {
 			return err
 		}
@@ -44,6 +51,9 @@ func (r *run) look(ctx context.Context, reclaim bool) (Stopped, error) {
 	step, end := r.Observer.Step(ctx, "deliver")
 	f := newFeed(step, r, reclaim)
 	why, err := r.deliverAll(step, f)
+	if err == nil && r.late.Load() {
+		why = TimeUp
+	}
 	if err == nil && why == Drained && f.batch.SuspectsDue {
 		why, err = r.deliverSuspects(step)
 	}
@@ -129,7 +139,8 @@ func (r *run) awaitTurn(ctx context.Context, b *Batch) Stopped {
 	var timer *time.Timer
 	for {
 		now := time.Now()
-		if ctx.Err() != nil || !r.budget.mayPost(now, b.Sent, r.Settings.Lease) {
+		lastStart := r.lastStart(b)
+		if ctx.Err() != nil || !now.Before(lastStart) {
 			return TimeUp
 		}
 		turn, wait := r.Pacer.take(now)
@@ -139,12 +150,12 @@ func (r *run) awaitTurn(ctx context.Context, b *Batch) Stopped {
 		case down:
 			return EndpointDown
 		}
-		lastStart := min(r.budget.left(now)-r.budget.needed(), r.budget.startWindow(r.Settings.Lease)-now.Sub(b.Sent))
-		if wait >= lastStart { // n8n asked for more patience than there is time
+		left := lastStart.Sub(now)
+		if wait >= left { // n8n asked for more patience than there is time
 			return EndpointDown
 		}
 		if wait <= 0 {
-			wait = lastStart
+			wait = left
 		}
 		if timer == nil {
 			timer = time.NewTimer(wait)
@@ -160,8 +171,12 @@ func (r *run) awaitTurn(ctx context.Context, b *Batch) Stopped {
 	}
 }
 
+// lastStart is the moment before which a POST for an event of the batch may start.
+func (r *run) lastStart(b *Batch) time.Time { return r.budget.lastStart(b.Sent, r.Settings.Lease) }
+
 // attempt is what happened when an event was tried.
 type attempt struct {
+	unsent  bool // the time ran out before the POST; the rest is empty
 	verdict outbox.Verdict
 	started time.Time     // zero if nothing was sent
 	took    time.Duration // of the POST that was answered last
@@ -172,6 +187,12 @@ type attempt struct {
 // POSTs.
 func (r *run) deliver(ctx context.Context, e *outbox.Event, b *Batch) {
 	a := r.try(ctx, e, b)
+	if a.unsent {
+		r.late.Store(true)
+		r.Pacer.leave()
+		r.release([]outbox.Event{*e})
+		return
+	}
 	r.conclude(ctx, e, b, a)
 	r.Pacer.done(a.verdict.Signal, a.started, a.took, a.verdict.RetryAfter)
 }
@@ -195,12 +216,16 @@ func (r *run) try(ctx context.Context, e *outbox.Event, b *Batch) (a attempt) {
 		a.took = time.Since(a.started)
 		return answer
 	}
-	token := r.token.get()
+	lastStart := r.lastStart(b)
+	token, ok := r.token.get(lastStart)
+	if !ok || !time.Now().Before(lastStart) {
+		return attempt{unsent: true}
+	}
+	r.posted.Store(true)
 	answer := post(token)
-	if answer.HTTPStatus == 401 || answer.HTTPStatus == 403 {
+	if refused := answer.HTTPStatus == 401 || answer.HTTPStatus == 403; refused && time.Now().Before(lastStart) {
 		// The token may have been rotated: with a new one the same attempt goes on.
-		fresh, changed := r.token.renew(ctx, token)
-		if changed && r.budget.mayPost(time.Now(), b.Sent, r.Settings.Lease) {
+		if fresh, changed := r.token.renew(ctx, token, lastStart); changed && time.Now().Before(lastStart) {
 			answer = post(fresh)
 		}
 	}
@@ -240,47 +265,4 @@ func (r *run) release(events []outbox.Event) {
 	if len(events) > 0 {
 		r.recorder.release(events)
 	}
-}
-
-// token is the webhook token of one invocation.
-type token struct {
-	tokens   Tokens
-	observer Observer
-
-	mu      sync.Mutex
-	value   string
-	renewed bool // the secret was read again in this invocation
-}
-
-func fetchToken(ctx context.Context, tokens Tokens, o Observer) (*token, error) {
-	ctx, end := o.Step(ctx, "secret")
-	value, err := tokens.Token(ctx)
-	end(err)
-	if err != nil {
-		return nil, err
-	}
-	return &token{tokens: tokens, observer: o, value: value}, nil
-}
-
-func (t *token) get() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.value
-}
-
-// renew returns another token than the refused one, if there is one. The secret
-// is read again once an invocation; who comes meanwhile waits for it.
-func (t *token) renew(ctx context.Context, refused string) (fresh string, changed bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.renewed && t.value == refused {
-		t.renewed = true
-		ctx, end := t.observer.Step(ctx, "secret")
-		value, err := t.tokens.Refresh(ctx)
-		end(err)
-		if err == nil {
-			t.value = value
-		}
-	}
-	return t.value, t.value != refused
 }

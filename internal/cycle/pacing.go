@@ -112,6 +112,22 @@ func (p *Pacer) take(now time.Time) (turn, time.Duration) {
 	return start, 0
 }
 
+// leave gives a place back whose POST was not sent.
+func (p *Pacer) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inFlight--
+	p.tell()
+}
+
+// tell wakes who waits for a place.
+func (p *Pacer) tell() {
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+}
+
 // done gives a place back with what its answer said. started and took are those
 // of the POST; now is started plus took, so that no clock is asked again.
 func (p *Pacer) done(s outbox.Signal, started time.Time, took, retryAfter time.Duration) {
@@ -147,10 +163,7 @@ func (p *Pacer) done(s outbox.Signal, started time.Time, took, retryAfter time.D
 			p.holdUntil = at
 		}
 	}
-	select {
-	case p.changed <- struct{}{}:
-	default:
-	}
+	p.tell()
 }
 
 // grow opens the window for one success: doubling it with a round of them below

@@ -17,8 +17,9 @@ func (e *EventError) Error() string { return "event: " + e.Text }
 var members = []string{"max_cycles", "claim_limit", "concurrency", "dry_run"}
 
 // ParseRequest reads the event of an invocation: one of a schedule (its source
-// begins with "aws."; the other members are ignored), {} or nothing, or one
-// written by hand. An error is an *EventError that names the member.
+// begins with "aws."; the other members are ignored), {} or nothing, or one written
+// by hand, whose members have the bounds of the settings. An error is an *EventError
+// that names the member.
 func ParseRequest(event []byte) (Request, error) {
 	var r Request
 	event = bytes.TrimSpace(event)
@@ -35,7 +36,7 @@ func ParseRequest(event []byte) (Request, error) {
 	}
 	for name := range given {
 		if !slices.Contains(members, name) {
-			return r, &EventError{fmt.Sprintf("unknown member %q; known are %s", name, strings.Join(members, ", "))}
+			return r, &EventError{fmt.Sprintf("unknown member %q; the members are %s", name, strings.Join(members, ", "))}
 		}
 	}
 	for _, m := range []struct {
@@ -43,12 +44,12 @@ func ParseRequest(event []byte) (Request, error) {
 		to              **int
 		lowest, highest int
 	}{
-		{"max_cycles", &r.MaxCycles, 0, 1_000_000},
-		{"claim_limit", &r.ClaimLimit, 1, 10_000},
-		{"concurrency", &r.Concurrency, 1, 1000},
+		{"max_cycles", &r.MaxCycles, 0, MaxCycles},
+		{"claim_limit", &r.ClaimLimit, 1, MaxRows},
+		{"concurrency", &r.Concurrency, 1, MaxConcurrency},
 	} {
-		raw, there := given[m.name]
-		if !there {
+		raw, found := given[m.name]
+		if !found {
 			continue
 		}
 		var n *int
@@ -57,7 +58,7 @@ func ParseRequest(event []byte) (Request, error) {
 		}
 		*m.to = n
 	}
-	if raw, there := given["dry_run"]; there {
+	if raw, found := given["dry_run"]; found {
 		var dry *bool
 		if err := json.Unmarshal(raw, &dry); err != nil || dry == nil {
 			return r, &EventError{"dry_run must be true or false"}

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -43,7 +44,9 @@ func TestParseRequest(t *testing.T) {
 		"UnknownMember":       {`{"max_cycle": 3}`, "max_cycle"},
 		"OtherCase":           {`{"Max_Cycles": 3}`, "Max_Cycles"},
 		"SomebodyElsesSource": {`{"source":"my.app"}`, "source"},
-		"TooMany":             {`{"concurrency": 5000}`, "concurrency"},
+		"TooMany":             {fmt.Sprintf(`{"concurrency": %d}`, MaxConcurrency+1), "concurrency"},
+		"TooManyCycles":       {fmt.Sprintf(`{"max_cycles": %d}`, MaxCycles+1), "max_cycles"},
+		"TooManyRows":         {fmt.Sprintf(`{"claim_limit": %d}`, MaxRows+1), "claim_limit"},
 		"TooFew":              {`{"claim_limit": 0}`, "claim_limit"},
 		"Fraction":            {`{"max_cycles": 1.5}`, "max_cycles"},
 		"Text":                {`{"max_cycles": "3"}`, "max_cycles"},

@@ -112,17 +112,6 @@ func TestNothingIsCutOffAtTheDeadline(t *testing.T) {
 	}
 }
 
-func TestTooLittleTimeIsASettingsErrorAndNoSilentRelease(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	s.insert(1, 1)
-	r, err := s.try(s.Dispatcher, cycle.Request{}, 4*time.Second) // 2 s + 2 s
-	var timeErr *cycle.TimeError
-	if !errors.As(err, &timeErr) || !strings.Contains(err.Error(), "N8N_HTTP_TIMEOUT_SECONDS") || r.Claimed != 0 {
-		t.Errorf("error %v, report %+v", err, r)
-	}
-}
-
 // Told to end (a signal), the dispatcher starts nothing new, finishes what is in
 // flight, and gives the rest back.
 func TestAnInterruptLosesNothing(t *testing.T) {
