@@ -51,7 +51,7 @@ $(VENV)/done: infra/requirements.txt infra/constraints.txt
 .PHONY: fuzz
 FUZZTIME ?= 1m
 fuzz: ## each fuzz target for a while (FUZZTIME=1m)
-	@set -e; for pkg in $$(go list ./internal/...); do \
+	@set -e; for pkg in $$(go list ./internal/... ./functions/...); do \
 	  for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s $$pkg; done; done
 

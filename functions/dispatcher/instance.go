@@ -20,12 +20,13 @@ type instance struct {
 	telemetry  *telemetry.Telemetry
 	dispatcher *cycle.Dispatcher // nil until the settings are read
 	webhook    *n8n.Webhook
+	close      func() // ends the sessions with the database
 }
 
 func newInstance() *instance {
 	t := telemetry.New(telemetry.FromEnv(os.Getenv, os.Stdout, os.Stderr))
 	t.Install()
-	return &instance{telemetry: t}
+	return &instance{telemetry: t, close: func() {}}
 }
 
 // invoke is the handler.
@@ -57,6 +58,7 @@ func (i *instance) wire() error {
 	if err != nil {
 		return err
 	}
+	i.close = store.Close
 	var tokens cycle.Tokens = secret.Static(s.TriggerToken)
 	if s.TokenSecretID != "" {
 		tokens = secret.Token{Reader: reader, ID: s.TokenSecretID, Key: s.TokenSecretKey}

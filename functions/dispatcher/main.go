@@ -49,10 +49,11 @@ func local(args []string) int {
 			return 1
 		}
 	}
-	report, err := newInstance().invoke(ctx, event)
+	i := newInstance()
+	defer func() { i.close() }()
+	report, err := i.invoke(ctx, event)
 	if err == nil || report.Claimed > 0 {
-		out := json.NewEncoder(os.Stdout)
-		_ = out.Encode(report)
+		_ = json.NewEncoder(os.Stdout).Encode(report)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "dispatcher:", err)

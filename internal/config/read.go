@@ -137,6 +137,10 @@ func webhookURL(text string) (u *url.URL, problem string) {
 	if err != nil || u.Hostname() == "" || (u.Scheme != "https" && u.Scheme != "http") || !validPort(u) {
 		return nil, "is not a URL such as https://n8n.example/webhook/path"
 	}
+	// A password with an @ and a slash: a piece of it would be the host, and go to DNS.
+	if strings.Contains(u.EscapedPath(), "@") || u.User != nil && strings.Contains(u.RawQuery, "@") {
+		return nil, "has an @ after the host; write @ : / ? # of a user name or password as %40 %3A %2F %3F %23, and any other @ as %40"
+	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, ""
 }

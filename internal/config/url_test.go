@@ -54,6 +54,11 @@ func TestLoadChecksTheURL(t *testing.T) {
 		{"https://n8n example/x", false, false},
 		{"https://n8n.example/a\nb", false, false},
 		{"https://n8n.example/%zz", false, false},
+		{"https://u:p@ss/w@n8n.example/x", false, false},
+		{"https://u:12/w@n8n.example/x", false, false},
+		{"https://u:p@ss?w@n8n.example/x", false, false},
+		{"https://n8n.example/x?to=a@b", true, true},
+		{"https://u:p@n8n.example/%40me", true, true},
 		{"ftp://n8n.example/x", false, false},
 		{"ws://n8n.example/x", false, false},
 		{"javascript:alert(1)", false, false},
@@ -69,12 +74,13 @@ func TestLoadChecksTheURL(t *testing.T) {
 	}
 }
 
-func TestLoadTellsHowToSetTheURL(t *testing.T) {
+func TestLoadSaysWhatIsWrongWithTheURL(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
 		"":                   "N8N_WEBHOOK_URL is not set",
 		"n8n.example/x":      "N8N_WEBHOOK_URL is not a URL such as https://n8n.example/webhook/path",
 		"http://n8n.other/x": "N8N_ALLOW_HTTP=true",
+		"https://u:p@s/w@h/": "N8N_WEBHOOK_URL has an @ after the host",
 	} {
 		if _, err := config.Load(required.with("N8N_WEBHOOK_URL", url).lookup); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q in it", url, err, want)

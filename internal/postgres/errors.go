@@ -67,6 +67,11 @@ func (s *Store) sentence(ctx context.Context, err error) string {
 		case "57P01", "57P02", "57P03":
 			return where + " is restarting; the next invocation tries again"
 		}
+		var connect *pgconn.ConnectError
+		if errors.As(err, &connect) {
+			// The message can quote what the client sent at the start of the session.
+			return fmt.Sprintf("%s refused a session with the database %q: SQLSTATE %s", where, database, pg.Code)
+		}
 		// The message of Postgres names the thing; its detail can hold values.
 		return fmt.Sprintf("%s answered %s: %s", where, pg.Code, pg.Message)
 	}

@@ -114,6 +114,10 @@ func TestSentencesOfAConnection(t *testing.T) {
 			checkSentence(t, err, try.wants...)
 		})
 	}
+	t.Run("WhatTheServerQuotesOfTheStart", func(t *testing.T) {
+		s := openStore(t, with(server.URL("postgres"), "options=-c%20hunter2%3Dx"), config.Table{Name: "outbox_events"}, &Connector{})
+		checkSentence(t, s.Ready(t.Context()), `refused a session with the database "postgres": SQLSTATE 42704`)
+	})
 	t.Run("ToldToEnd", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

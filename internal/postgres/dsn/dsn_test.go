@@ -180,6 +180,7 @@ func TestSettingsErrors(t *testing.T) {
 		"postgres://app:hunter2@db.example/app?sslmode":                         unread,
 		"postgres://app:my@hunter2@db.example/app":                              unread,
 		"postgres://app:12/hunter2@db.example/app":                              unread,
+		"postgres://app:my@db.example/?dbname=hunter2@db.example/app":           unread,
 		"postgres://app:my/hunter2@db.example/app":                              unread,
 		"postgres://app:hunter2@[::1/app":                                       unread,
 		"postgres://app:hunter2@db.example/app?schema=public":                   "DATABASE_URL (schema) " + unknown,
@@ -314,7 +315,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", " ", "postgres://", "postgresql://a", "postgres://u:p@a:1,[::1]:2/d?sslmode=disable&user=x", "postgres://u:p?q@a/b", "postgres://u@/d?host=/tmp", "postgres://a:/?port=",
 		"host=a", "host = 'a b' port=1", `user='\'' password=\\ `, "host=a dbname=", "=", "host='", "postgres://a?ssl=true&sslmode=prefer", "postgres://%61%zz", "user=a@b", "postgres://a/b@c",
-		"postgres://u:p@h/d?x=y", "password=a b=c", "host=a,b port=1,2", "\x00", "postgres://é:ü@h", "host=127.0.0.1 sslmode=disable",
+		"postgres://u:p@h/d?x=y", "password=a b=c", "host=a,b port=1,2", "\x00", "postgres://é:ü@h", "host=127.0.0.1 sslmode=disable", `user=0\ `,
 	} {
 		f.Add(s)
 	}

@@ -50,7 +50,7 @@ func read(text string) (params map[string]string, problems []string) {
 			problems = append(problems, source+" "+unknownOne)
 		}
 	}
-	return params, problems
+	return params, slices.Compact(problems)
 }
 
 // pair is a parameter as it is written. Its key is showable if it cannot be a piece of
@@ -61,9 +61,14 @@ type pair struct {
 }
 
 func trim(text string) string {
+	blank := func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' || r == '\u200b' }
 	for {
-		text = strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' || r == '\u200b' })
-		n := len(text)
+		text = strings.TrimLeftFunc(text, blank)
+		n := len(strings.TrimRightFunc(text, blank))
+		if n < len(text) && strings.HasSuffix(text[:n], `\`) {
+			n++ // an escaped space ends the last value
+		}
+		text = text[:n]
 		if n < 2 || text[0] != text[n-1] || text[0] != '"' && text[0] != '\'' {
 			return text
 		}
@@ -93,8 +98,11 @@ func readURL(rest string) (list []pair, problem string) {
 		}
 		list = append(list, pair{key, value, showable})
 	}
-	// The user part ends at an @ before any slash.
-	if i := strings.IndexAny(rest, "@/"); i >= 0 && rest[i] == '@' {
+	// The user part ends at an @ before any slash. Another one means that the password
+	// holds some of them: a piece of it would be a host, and go to DNS.
+	i := strings.IndexAny(rest, "@/")
+	hasUser := i >= 0 && rest[i] == '@'
+	if hasUser {
 		user, password, _ := strings.Cut(rest[:i], ":")
 		rest = rest[i+1:]
 		add("user", user, true)
@@ -102,8 +110,8 @@ func readURL(rest string) (list []pair, problem string) {
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	where, database, _ := strings.Cut(rest, "/")
-	if strings.Contains(rest, "@") {
-		return nil, unescaped // a piece of the password would be a host, and go to DNS
+	if strings.Contains(rest, "@") || hasUser && strings.Contains(query, "@") {
+		return nil, unescaped
 	}
 	var hosts, ports []string
 	for one := range strings.SplitSeq(where, ",") {
