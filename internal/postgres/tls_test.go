@@ -156,8 +156,8 @@ func TestTLS(t *testing.T) {
 		{"RDSWithAnAuthorityThatNobodyNamed", "postgres://postgres@" + rds + "/postgres", [2]string{}, unknown},
 		{"RDSWithAnotherAuthority", "postgres://postgres@" + rds + "/postgres", [2]string{"PGSSLROOTCERT", ca.file}, "connected"},
 		{"ARoleThatMayNotComeWithoutTLS", "postgres://other@db.example/postgres?sslmode=disable", [2]string{}, "pg_hba.conf has no line for this address and encryption"},
-		{"AFileThatIsNotThere", "postgres://postgres@db.example/postgres", [2]string{"PGSSLROOTCERT", "/nowhere/ca.pem"}, "PGSSLROOTCERT names a file that cannot be read"},
-		{"AFileWithoutACertificate", "postgres://postgres@db.example/postgres", [2]string{"PGSSLROOTCERT", "/etc/hostname"}, "PGSSLROOTCERT names a file without a certificate"},
+		{"AFileThatIsNotThere", "postgres://postgres@db.example/postgres", [2]string{"PGSSLROOTCERT", "/nowhere/ca.pem"}, "PGSSLROOTCERT must be the path of a readable file"},
+		{"AFileWithoutACertificate", "postgres://postgres@db.example/postgres", [2]string{"PGSSLROOTCERT", "/etc/hostname"}, "PGSSLROOTCERT must be the path of a readable file"},
 	} {
 		t.Run(try.name, func(t *testing.T) {
 			if try.env[0] != "" {

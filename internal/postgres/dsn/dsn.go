@@ -10,8 +10,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
-	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -44,199 +42,148 @@ var defaults = map[string]string{
 	"pool_ping_timeout": "2s",
 }
 
-// source is the variable that holds the connection string.
-const source = "DATABASE_URL"
-
-// given is the value of a parameter and the variable that it comes from.
-type given struct{ value, from string }
-
-// settings are parameters by name.
-type settings map[string]given
+// settings are values by the name of their parameter.
+type settings map[string]string
 
 // Parse returns the settings of a pool. What the login of a secret holds wins over text,
-// text over the service that it names, and that over the variables of env, which are
-// those of this process or its superset. An error is a *config.SettingsError.
+// text over the service that it names, and that over env, which is the environment of this
+// process or more. An error is a *config.SettingsError.
 func Parse(text string, env config.Lookup, login config.Login) (*pgxpool.Config, error) {
+	params, problem := read(text)
+	if problem != "" {
+		return nil, failure("DATABASE_URL " + problem)
+	}
 	s := settings{}
-	s.add("DATABASE_SECRET_ID", map[string]string{
-		"host": login.Host, "port": portOf(login), "dbname": login.Database, "user": login.User, "password": login.Password})
-	params, problems := read(text)
-	s.add(source, params)
-	s.environment(env, "service", "servicefile")
-	problems = append(problems, s.service()...)
-	s.environment(env, slices.Collect(maps.Keys(parameters))...)
+	s.add(settings{"host": login.Host, "dbname": login.Database, "user": login.User, "password": login.Password})
+	if login.Port != 0 {
+		s["port"] = strconv.Itoa(int(login.Port))
+	}
+	s.add(params)
+	for _, name := range []string{"service", "servicefile"} {
+		value, _ := env(parameters[name].env)
+		s.add(settings{name: value})
+	}
+	if s["service"] != "" && !s.addService() {
+		return nil, failure("DATABASE_URL (service) or PGSERVICE names a service that the service file does not have")
+	}
+	for name, p := range parameters {
+		value, _ := env(p.env)
+		s.add(settings{name: value})
+	}
 	if login.Host != "" {
 		delete(s, "hostaddr") // of another host
 	}
-	for _, name := range slices.Sorted(maps.Keys(s)) {
-		what, value := "", s[name].value
-		if strings.ContainsRune(value, 0) {
-			what = "holds a NUL"
-		} else if wrong := parameters[name].wrong; wrong != nil {
-			what = wrong(value)
-		}
-		if what != "" {
-			problems = append(problems, named(s[name].from, name)+" "+what)
-		}
+	if problems := s.problems(); len(problems) > 0 {
+		return nil, failure(problems...)
 	}
-	addresses, problem := s.addresses()
-	if problem != "" {
-		problems = append(problems, problem)
-	}
-	if len(problems) > 0 {
-		return nil, &config.SettingsError{Problems: problems}
-	}
-	return s.config(addresses)
+	return s.config()
 }
 
-func portOf(l config.Login) string {
-	if l.Port == 0 {
-		return ""
-	}
-	return strconv.Itoa(int(l.Port))
-}
+func failure(problems ...string) error { return &config.SettingsError{Problems: problems} }
 
 // add adds what is not there yet. An empty value counts as not given.
-func (s settings) add(from string, params map[string]string) {
-	for name, value := range params {
-		if _, there := s[name]; !there && value != "" {
-			s[name] = given{value, from}
+func (s settings) add(more map[string]string) {
+	for name, value := range more {
+		if s[name] == "" && value != "" {
+			s[name] = value
 		}
 	}
 }
 
-func (s settings) environment(env config.Lookup, names ...string) {
-	for _, name := range names {
-		if variable := parameters[name].env; variable != "" {
-			value, _ := env(variable)
-			s.add(variable, map[string]string{name: value})
-		}
+// addService adds what the service file holds of the service. pgx would do so as well,
+// without telling whether it holds an sslmode.
+func (s settings) addService() bool {
+	home, _ := os.UserHomeDir()
+	file, err := pgservicefile.ReadServicefile(cmp.Or(s["servicefile"], filepath.Join(home, ".pg_service.conf")))
+	if err != nil {
+		return false
 	}
+	service, err := file.GetService(s["service"])
+	if err == nil {
+		s.add(service.Settings)
+	}
+	return err == nil
 }
 
-// service adds what the named section of the service file holds.
-func (s settings) service() (problems []string) {
-	name, there := s["service"]
-	if !there {
-		return nil
-	}
-	file := s["servicefile"].value
-	if home, err := os.UserHomeDir(); file == "" && err == nil {
-		file = filepath.Join(home, ".pg_service.conf")
-	}
-	services, err := pgservicefile.ReadServicefile(file)
-	if err != nil {
-		return []string{named(name.from, "service") + " needs a service file, and that cannot be read"}
-	}
-	section, err := services.GetService(name.value)
-	if err != nil {
-		return []string{named(name.from, "service") + " names a service that the service file does not have"}
-	}
-	for _, key := range slices.Sorted(maps.Keys(section.Settings)) {
-		if _, known := parameters[key]; !known {
-			problems = append(problems, named("PGSERVICE", key)+" "+unknown)
+// problems says what is wrong with which parameter.
+func (s settings) problems() (problems []string) {
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		p, value, what := parameters[name], s[name], ""
+		switch {
+		case name == "":
+			problems = append(problems, "DATABASE_URL has a parameter that libpq does not know; remove it, and put quotes around a password in the key=value form")
+		case !isKnown(name):
+			what = "is not a parameter of libpq; remove it"
+		case strings.ContainsRune(value, 0):
+			what = "holds a NUL"
+		case p.wrong != nil:
+			what = p.wrong(value)
+		}
+		if name == "hostaddr" && s["host"] != "" && strings.Count(value, ",") != strings.Count(s["host"], ",") {
+			what = "must list as many addresses as there are hosts"
+		}
+		if what != "" && p.env != "" {
+			name += ") or " + p.env + " "
+		} else {
+			name += ") "
+		}
+		if what != "" {
+			problems = append(problems, "DATABASE_URL ("+name+what)
 		}
 	}
-	s.add("PGSERVICE", section.Settings)
 	return problems
 }
 
-// named is a parameter as people find it: a variable of its own, or the connection
-// string that holds it.
-func named(from, name string) string {
-	if parameters[name].env == from {
-		return from
-	}
-	return from + " (" + name + ")"
-}
-
-// addresses takes hostaddr in: it returns the address of each host that has one, and
-// where there is no host name the address takes its place.
-func (s settings) addresses() (of map[string]string, problem string) {
-	addr, there := s["hostaddr"]
-	if !there {
-		return nil, ""
-	}
-	delete(s, "hostaddr")
-	addrs := strings.Split(addr.value, ",")
-	hosts := make([]string, len(addrs))
-	if host, there := s["host"]; there {
-		hosts = strings.Split(host.value, ",")
-	}
-	if len(hosts) != len(addrs) {
-		return nil, named(addr.from, "hostaddr") + " must list as many addresses as there are hosts"
-	}
-	of = map[string]string{}
-	for i, a := range addrs {
-		switch {
-		case a == "":
-		case hosts[i] == "" || isSocket(hosts[i]):
-			hosts[i] = a
-		default:
-			of[hosts[i]] = a
+// config has pgx make a configuration.
+func (s settings) config() (*pgxpool.Config, error) {
+	address := map[string]string{} // of a host
+	if s["hostaddr"] != "" {
+		s.add(settings{"host": s["hostaddr"]})
+		addrs := strings.Split(s["hostaddr"], ",")
+		for i, host := range strings.Split(s["host"], ",") {
+			address[host] = addrs[i]
 		}
 	}
-	s["host"] = given{strings.Join(hosts, ","), addr.from}
-	return of, ""
-}
-
-func isSocket(host string) bool { return strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") }
-
-// leaves reports whether a connection can leave this machine.
-func (s settings) leaves(addresses map[string]string) bool {
-	return slices.ContainsFunc(strings.Split(s["host"].value, ","), func(host string) bool {
-		return host != "" && !isSocket(host) && !config.IsLoopback(cmp.Or(addresses[host], host))
-	})
-}
-
-// config has pgx make a configuration of the parameters.
-func (s settings) config(addresses map[string]string) (*pgxpool.Config, error) {
-	if s["sslmode"].value == "" && s.leaves(addresses) {
-		s["sslmode"] = given{value: "verify-full"}
+	leaves := func(host string) bool { // this machine
+		return host != "" && host[0] != '/' && host[0] != '@' && !config.IsLoopback(cmp.Or(address[host], host))
 	}
-	if s["connect_timeout"].value == "0" {
+	if slices.ContainsFunc(strings.Split(s["host"], ","), leaves) {
+		s.add(settings{"sslmode": "verify-full"})
+	}
+	if s["connect_timeout"] == "0" { // without end
 		delete(s, "connect_timeout")
 	}
-	s.add("", map[string]string{"application_name": s["fallback_application_name"].value})
-	s.add("", defaults)
+	s.add(settings{"application_name": s["fallback_application_name"]})
+	s.add(defaults)
 	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(s)) {
-		if parameters[name].as == passed {
-			text.WriteString(name + "='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s[name].value) + "' ")
+	for name, value := range s {
+		if !slices.Contains(handled, name) && !slices.Contains(ignored, name) {
+			text.WriteString(name + "='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(value) + "' ")
 		}
 	}
 	cfg, err := pgxpool.ParseConfig(text.String())
-	if err != nil {
-		return nil, s.explain(err)
+	if err != nil { // its text can hold a piece of a value
+		return nil, failure("DATABASE_URL and the PG variables do not go together, such as sslcert without sslkey, or two ports for three hosts")
 	}
 	cc := cfg.ConnConfig
 	// A pooler refuses parameters that it does not know, such as those of PGTZ.
 	maps.DeleteFunc(cc.RuntimeParams, func(name, _ string) bool { return name != "application_name" && name != "options" })
-	if len(addresses) > 0 {
-		cc.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
-			if a, there := addresses[host]; there {
-				return []string{a}, nil
-			}
-			return net.DefaultResolver.LookupHost(ctx, host)
+	cc.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
+		if address[host] != "" {
+			return []string{address[host]}, nil
 		}
+		return net.DefaultResolver.LookupHost(ctx, host)
 	}
+	versions := map[string]uint16{"TLSv1": tls.VersionTLS10, "TLSv1.1": tls.VersionTLS11, "TLSv1.2": tls.VersionTLS12, "TLSv1.3": tls.VersionTLS13}
 	for _, try := range append([]*pgconn.FallbackConfig{{Host: cc.Host, TLSConfig: cc.TLSConfig}}, cc.Fallbacks...) {
-		if try.TLSConfig != nil {
-			s.secure(try.TLSConfig, try.Host)
+		if t := try.TLSConfig; t != nil {
+			t.MinVersion, t.MaxVersion = versions[s["ssl_min_protocol_version"]], versions[s["ssl_max_protocol_version"]]
+			if t.RootCAs == nil && Verifies(t) {
+				t.RootCAs = rootsOf(try.Host)
+			}
 		}
 	}
 	return cfg, nil
-}
-
-// secure completes what pgx made of the TLS parameters. Where no roots are named, those
-// of RDS and of the system count.
-func (s settings) secure(t *tls.Config, host string) {
-	versions := map[string]uint16{"TLSv1": tls.VersionTLS10, "TLSv1.1": tls.VersionTLS11, "TLSv1.2": tls.VersionTLS12, "TLSv1.3": tls.VersionTLS13}
-	t.MinVersion = versions[s["ssl_min_protocol_version"].value]
-	t.MaxVersion = versions[s["ssl_max_protocol_version"].value]
-	if t.RootCAs == nil && Verifies(t) {
-		t.RootCAs = rootsOf(host)
-	}
 }
 
 // Verifies reports whether TLS with these settings refuses a server whose certificate
@@ -247,8 +194,9 @@ func Verifies(t *tls.Config) bool {
 
 var roots sync.Map // host -> *x509.CertPool: for an alias of RDS they take 5 ms
 
+// rootsOf returns what is trusted where no roots are named: those of RDS and the system.
 func rootsOf(host string) *x509.CertPool {
-	if pool, there := roots.Load(host); there {
+	if pool, found := roots.Load(host); found {
 		return pool.(*x509.CertPool)
 	}
 	pool, err := x509.SystemCertPool()
@@ -258,27 +206,4 @@ func rootsOf(host string) *x509.CertPool {
 	rdsroots.Append(pool, host)
 	roots.Store(host, pool)
 	return pool
-}
-
-// explain names the parameter that pgx cannot use. The text of its error can hold a
-// piece of a value.
-func (s settings) explain(err error) error {
-	problem := source + " and the PG variables do not go together, such as sslcert without sslkey, or two ports for three hosts"
-	var file *fs.PathError
-	path := ""
-	if errors.As(err, &file) {
-		path = file.Path
-	}
-	for _, name := range []string{"sslrootcert", "sslcert", "sslkey"} {
-		switch v := s[name]; {
-		case v.value == "":
-		case v.value == path:
-			problem = named(v.from, name) + " names a file that cannot be read"
-		case name == "sslrootcert" && path == "":
-			if pem, err := os.ReadFile(v.value); err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
-				problem = named(v.from, name) + " names a file without a certificate in it"
-			}
-		}
-	}
-	return &config.SettingsError{Problems: []string{problem}}
 }

@@ -194,34 +194,34 @@ func TestSettingsErrors(t *testing.T) {
 		"host=db.example host-er=x":                                             "DATABASE_URL has a parameter that libpq does not know",
 		"postgres://db.example/app?password=my&hunter2=x":                       "DATABASE_URL has a parameter that libpq does not know",
 		"postgres://app:12?hunter2=x/y@db.example/app":                          "DATABASE_URL has a parameter that libpq does not know",
-		"postgres://app:hunter2@db.example:port/app":                            "DATABASE_URL (port) must be a port from 1 to 65535",
-		"postgres://app:hunter2@db.example:0/app":                               "DATABASE_URL (port) must be a port",
+		"postgres://app:hunter2@db.example:port/app":                            "DATABASE_URL (port) or PGPORT must be a port from 1 to 65535",
+		"postgres://app:hunter2@db.example:0/app":                               "DATABASE_URL (port) or PGPORT must be a port",
 		"host=a,b port=1,2,3":                                                   "DATABASE_URL and the PG variables do not go together",
-		"host=a,b hostaddr=10.0.0.1":                                            "DATABASE_URL (hostaddr) must list as many addresses as there are hosts",
-		"hostaddr=db.example":                                                   "DATABASE_URL (hostaddr) must be an IP address",
-		"postgres://db.example/app?sslmode=verify_full":                         "DATABASE_URL (sslmode) must be one of disable, allow, prefer, require, verify-ca, verify-full",
-		"postgres://app@db.example/app?connect_timeout=hunter2":                 "DATABASE_URL (connect_timeout) must be a whole number of seconds",
+		"host=a,b hostaddr=10.0.0.1":                                            "DATABASE_URL (hostaddr) or PGHOSTADDR must list as many addresses as there are hosts",
+		"hostaddr=db.example":                                                   "DATABASE_URL (hostaddr) or PGHOSTADDR must be an IP address",
+		"postgres://db.example/app?sslmode=verify_full":                         "DATABASE_URL (sslmode) or PGSSLMODE must be one of disable, allow, prefer, require, verify-ca, verify-full",
+		"postgres://app@db.example/app?connect_timeout=hunter2":                 "DATABASE_URL (connect_timeout) or PGCONNECT_TIMEOUT must be a whole number of seconds",
 		"postgres://app@db.example/app?default_query_exec_mode=hunter2":         "DATABASE_URL (default_query_exec_mode) must be one of",
 		"postgres://app@db.example/app?pool_max_conns=0":                        "DATABASE_URL (pool_max_conns) must be a whole number above 0",
-		"postgres://app@db.example/app?gssencmode=require":                      "DATABASE_URL (gssencmode) must be one of disable, prefer",
+		"postgres://app@db.example/app?gssencmode=require":                      "DATABASE_URL (gssencmode) or PGGSSENCMODE must be one of disable, prefer",
 		"postgres://app@db.example/app?replication=database":                    "DATABASE_URL (replication) must be one of",
-		"postgres://app@db.example/app?require_auth=hunter2":                    "DATABASE_URL (require_auth) must be a method",
-		"postgres://app@db.example/app?sslcrl=/hunter2":                         "DATABASE_URL (sslcrl) is not supported",
+		"postgres://app@db.example/app?require_auth=hunter2":                    "DATABASE_URL (require_auth) or PGREQUIREAUTH must be a method",
+		"postgres://app@db.example/app?sslcrl=/hunter2":                         "DATABASE_URL (sslcrl) or PGSSLCRL is not supported",
 		"postgres://app@db.example/app?scram_client_key=hunter2":                "DATABASE_URL (scram_client_key) is not supported",
-		"postgres://app@db.example/app?sslrootcert=/hunter2":                    "DATABASE_URL (sslrootcert) names a file that cannot be read",
-		"postgres://app@db.example/app?sslrootcert=/etc/hostname":               "DATABASE_URL (sslrootcert) names a file without a certificate",
-		"postgres://app@db.example/app?sslcert=/x&sslkey=/hunter2":              "DATABASE_URL (sslkey) names a file that cannot be read",
-		"postgres://app@db.example/app?sslcert=/hunter2":                        "such as sslcert without sslkey",
-		"postgres://app:%00hunter2@db.example/app":                              "DATABASE_URL (password) holds a NUL",
-		"service=hunter2 servicefile=/nowhere":                                  "DATABASE_URL (service) needs a service file",
-		"postgres://db.example?schema=x&sslmode=x":                              "DATABASE_URL (sslmode) must be", // and the other
+		"postgres://app@db.example/app?sslrootcert=/hunter2":                    "DATABASE_URL (sslrootcert) or PGSSLROOTCERT must be the path of a readable file",
+		"postgres://app@db.example/app?sslrootcert=/etc/hostname":               "DATABASE_URL (sslrootcert) or PGSSLROOTCERT must be the path of a readable file",
+		"postgres://app@db.example/app?sslcert=/x&sslkey=/hunter2":              "DATABASE_URL (sslkey) or PGSSLKEY must be the path of a readable file",
+		"postgres://app@db.example/app?sslcert=/etc/hostname":                   "such as sslcert without sslkey",
+		"postgres://app:%00hunter2@db.example/app":                              "DATABASE_URL (password) or PGPASSWORD holds a NUL",
+		"service=hunter2 servicefile=/nowhere":                                  "DATABASE_URL (service) or PGSERVICE names a service",
+		"postgres://db.example?schema=x&sslmode=x":                              "DATABASE_URL (sslmode) or PGSSLMODE must be", // and the other
 	} {
 		_, err := dsn.Parse(text, environment{}.lookup, config.Login{})
 		check(t, text, err, want)
 	}
 	for name, want := range map[string]string{
 		"PGPORT": "PGPORT must be a port", "PGSSLMODE": "PGSSLMODE must be one of", "PGSSLCRL": "PGSSLCRL is not supported", "PGREQUIREPEER": "PGREQUIREPEER is not supported",
-		"PGGSSENCMODE": "PGGSSENCMODE must be one of", "PGHOSTADDR": "PGHOSTADDR must be an IP address", "PGSERVICE": "PGSERVICE needs a service file", "PGSSLROOTCERT": "PGSSLROOTCERT names a file",
+		"PGGSSENCMODE": "PGGSSENCMODE must be one of", "PGHOSTADDR": "PGHOSTADDR must be an IP address", "PGSERVICE": "PGSERVICE names a service", "PGSSLROOTCERT": "PGSSLROOTCERT must be the path",
 	} {
 		env := environment{name: secret, "PGSERVICEFILE": "/nowhere"}
 		_, err := dsn.Parse("host=db.example", env.lookup, config.Login{})
@@ -231,7 +231,7 @@ func TestSettingsErrors(t *testing.T) {
 	if err := os.WriteFile(services, []byte("[orders]\nschema=hunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for service, want := range map[string]string{"orders": "PGSERVICE (schema) " + unknown, "bills": "PGSERVICE names a service that the service file does not have"} {
+	for service, want := range map[string]string{"orders": "DATABASE_URL (schema) " + unknown, "bills": "PGSERVICE names a service that the service file does not have"} {
 		env := environment{"PGSERVICE": service, "PGSERVICEFILE": services}
 		_, err := dsn.Parse("", env.lookup, config.Login{})
 		check(t, service, err, want)
@@ -315,7 +315,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", " ", "postgres://", "postgresql://a", "postgres://u:p@a:1,[::1]:2/d?sslmode=disable&user=x", "postgres://u:p?q@a/b", "postgres://u@/d?host=/tmp", "postgres://a:/?port=",
 		"host=a", "host = 'a b' port=1", `user='\'' password=\\ `, "host=a dbname=", "=", "host='", "postgres://a?ssl=true&sslmode=prefer", "postgres://%61%zz", "user=a@b", "postgres://a/b@c",
-		"postgres://u:p@h/d?x=y", "password=a b=c", "host=a,b port=1,2", "\x00", "postgres://é:ü@h", "host=127.0.0.1 sslmode=disable", `user=0\ `,
+		"postgres://u:p@h/d?x=y", "password=a b=c", "host=a,b port=1,2", "\x00", "postgres://é:ü@h", "host=127.0.0.1 sslmode=disable", `user=0\ `, "postgres:// @",
 	} {
 		f.Add(s)
 	}
@@ -328,11 +328,22 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
+		// We take more: white space, quotes, capitals, drivers.
+		isURL := strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
+		if !isURL && (strings.Contains(text, "://") || strings.ContainsAny(text, "\"'\ufeff\u200b\u00a0\u0085")) {
+			return
+		}
+		if isURL {
+			text = strings.TrimRight(text, " \t\n\r\v\f\u00a0\u0085\u1680\u2000\u2028\u2029\u3000\ufeff\u200b")
+		}
 		theirs, err := pgxpool.ParseConfig(text)
 		if err != nil {
-			return // we take more: white space, quotes, drivers
+			return
 		}
 		ours, want := cfg.ConnConfig, theirs.ConnConfig
+		if want.User == "" { // to us an empty value is none
+			want.User = ours.User
+		}
 		if ours.User != want.User || ours.Password != want.Password || ours.Database != want.Database {
 			t.Errorf("%q is %q %q %q and not %q %q %q", text, ours.User, ours.Password, ours.Database, want.User, want.Password, want.Database)
 		}

@@ -2,7 +2,6 @@ package dsn
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 	"unicode"
 )
@@ -11,53 +10,24 @@ const (
 	notPostgres = "is not a URL of Postgres, which starts with postgres:// or postgresql://"
 	unreadable  = "cannot be read: neither a URL such as postgres://user@host:5432/database nor libpq's key=value form"
 	unescaped   = "cannot be read: in a URL, write @ : / ? # % and spaces in a user name or password as %40 %3A %2F %3F %23 %25 %20"
-	unknown     = "is not a parameter of libpq; remove it"
-	unknownOne  = "has a parameter that libpq does not know; remove it, and put quotes around a password in the key=value form"
 )
 
-// read splits a connection string into its parameters, as libpq does. It also takes
-// what people add: white space and quotes around it, the scheme in capitals, the driver
-// of SQLAlchemy. A problem holds no piece of the text but the name of a parameter, and
-// that only where it cannot be a piece of a password.
-func read(text string) (params map[string]string, problems []string) {
+// read splits a connection string into its parameters, as libpq does. It also takes what
+// people add: white space and quotes around it, a scheme in capitals or with the driver
+// of SQLAlchemy. A key that is unknown and might be a piece of a password is empty.
+func read(text string) (params map[string]string, problem string) {
 	text = trim(text)
-	head, rest, isURL := strings.Cut(text, "://")
-	key, _, _ := strings.Cut(head, "=")
-	_, isWords := parameters[strings.TrimSpace(key)]
-	var list []pair
-	var problem string
+	scheme, rest, isURL := strings.Cut(text, "://")
+	key, _, _ := strings.Cut(scheme, "=")
 	switch {
 	case text == "":
-		return nil, nil
-	case isURL && isPostgres(head):
-		list, problem = readURL(rest)
-	case isURL && !isWords:
-		problem = notPostgres
-	default:
-		list, problem = readWords(text)
+		return nil, ""
+	case isURL && isPostgres(scheme):
+		return readURL(rest)
+	case isURL && !isKnown(strings.TrimSpace(key)):
+		return nil, notPostgres
 	}
-	if problem != "" {
-		return nil, []string{source + " " + problem}
-	}
-	params = map[string]string{}
-	for _, p := range list {
-		switch _, known := parameters[p.key]; {
-		case known:
-			params[p.key] = p.value
-		case p.showable && isWord(p.key):
-			problems = append(problems, named(source, p.key)+" "+unknown)
-		default:
-			problems = append(problems, source+" "+unknownOne)
-		}
-	}
-	return params, slices.Compact(problems)
-}
-
-// pair is a parameter as it is written. Its key is showable if it cannot be a piece of
-// a password.
-type pair struct {
-	key, value string
-	showable   bool
+	return readWords(text)
 }
 
 func trim(text string) string {
@@ -76,27 +46,27 @@ func trim(text string) string {
 	}
 }
 
-// isPostgres reports whether a scheme is that of Postgres, with or without a driver,
-// such as postgresql+psycopg2.
 func isPostgres(scheme string) bool {
 	name, driver, _ := strings.Cut(strings.ToLower(scheme), "+")
 	return (name == "postgres" || name == "postgresql") && (driver == "" || isWord(driver))
 }
 
+// isWord reports whether a text looks like the name of a parameter.
 func isWord(s string) bool {
-	letter := func(r rune) bool { return r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
-	return s != "" && len(s) <= 40 && letter(rune(s[0])) && !strings.ContainsFunc(s, func(r rune) bool { return !letter(r) && (r < '0' || r > '9') })
+	return s != "" && len(s) <= 40 && (s[0] < '0' || s[0] > '9') && !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
 }
 
 // readURL reads what follows the scheme: [user[:password]@][host[:port],...][/database][?key=value&...]
-func readURL(rest string) (list []pair, problem string) {
-	add := func(key, value string, showable bool) {
-		key, errKey := url.PathUnescape(strings.Trim(key, " "))
-		value, errValue := url.PathUnescape(strings.Trim(value, " "))
-		if errKey != nil || errValue != nil {
+func readURL(rest string) (params map[string]string, problem string) {
+	params = map[string]string{}
+	add := func(key, value string) {
+		value, err := url.PathUnescape(strings.Trim(value, " "))
+		if err != nil {
 			problem = unescaped
 		}
-		list = append(list, pair{key, value, showable})
+		params[key] = value
 	}
 	// The user part ends at an @ before any slash. Another one means that the password
 	// holds some of them: a piece of it would be a host, and go to DNS.
@@ -105,14 +75,15 @@ func readURL(rest string) (list []pair, problem string) {
 	if hasUser {
 		user, password, _ := strings.Cut(rest[:i], ":")
 		rest = rest[i+1:]
-		add("user", user, true)
-		add("password", password, true)
+		add("user", user)
+		add("password", password)
 	}
 	rest, query, _ := strings.Cut(rest, "?")
-	where, database, _ := strings.Cut(rest, "/")
 	if strings.Contains(rest, "@") || hasUser && strings.Contains(query, "@") {
 		return nil, unescaped
 	}
+	where, database, _ := strings.Cut(rest, "/")
+	add("dbname", database)
 	var hosts, ports []string
 	for one := range strings.SplitSeq(where, ",") {
 		host, port, _ := strings.Cut(one, ":")
@@ -125,40 +96,42 @@ func readURL(rest string) (list []pair, problem string) {
 		hosts, ports = append(hosts, host), append(ports, port)
 	}
 	if where != "" {
-		add("host", strings.Join(hosts, ","), true)
-		add("port", strings.Join(ports, ","), true)
+		add("host", strings.Join(hosts, ","))
+		add("port", strings.Join(ports, ","))
 	}
-	add("dbname", database, true)
-	// An @ here can end a password that holds a question mark, and a key after a password
-	// can be the rest of one that holds an ampersand.
+	// An @ in the query may end a password with a question mark in it, and what follows a
+	// password may be the rest of one with an ampersand in it.
 	showable := !strings.Contains(query, "@")
 	for _, one := range strings.FieldsFunc(query, func(r rune) bool { return r == '&' }) {
 		key, value, found := strings.Cut(one, "=")
-		if !found {
+		key, err := url.PathUnescape(strings.Trim(key, " "))
+		switch {
+		case !found || err != nil:
 			return nil, unreadable
-		}
-		if key == "ssl" && value == "true" { // of JDBC
+		case key == "ssl" && value == "true": // of JDBC
 			key, value = "sslmode", "require"
+		case !isKnown(key) && !(showable && isWord(key)):
+			key = ""
 		}
-		add(key, value, showable)
+		add(key, value)
 		showable = showable && !strings.Contains(key, "password")
 	}
-	return list, problem
+	return params, problem
 }
 
 // readWords reads key=value pairs between white space; a value in single quotes holds
 // white space, and a backslash takes what follows as it is.
-func readWords(text string) (list []pair, problem string) {
+func readWords(text string) (params map[string]string, problem string) {
 	const space = " \t\n\r\v\f"
-	bare, known := false, false // a password without quotes; a parameter of libpq
+	params = map[string]string{}
+	showable, known := true, false
 	for text != "" {
 		key, rest, found := strings.Cut(text, "=")
 		key, rest = strings.TrimRight(key, space), strings.TrimLeft(rest, space)
 		if !found || key == "" || strings.ContainsAny(key, space) {
 			return nil, unreadable
 		}
-		quoted := strings.HasPrefix(rest, "'")
-		rest = strings.TrimPrefix(rest, "'")
+		rest, quoted := strings.CutPrefix(rest, "'")
 		var value strings.Builder
 		i := 0
 		for ; i < len(rest); i++ {
@@ -176,13 +149,16 @@ func readWords(text string) (list []pair, problem string) {
 			return nil, unreadable
 		}
 		text = strings.TrimLeft(rest[min(i+1, len(rest)):], space)
-		list = append(list, pair{key, value.String(), !bare})
-		_, ours := parameters[key]
-		known = known || ours
-		bare = bare || !quoted && strings.Contains(key, "password")
+		known = known || isKnown(key)
+		// What follows a password without quotes may be the rest of it.
+		showable = showable && (quoted || !strings.Contains(key, "password"))
+		if !isKnown(key) && !(showable && isWord(key)) {
+			key = ""
+		}
+		params[key] = value.String()
 	}
 	if !known {
 		return nil, unreadable
 	}
-	return slices.Clip(list), ""
+	return params, ""
 }
