@@ -18,7 +18,7 @@ SETTINGS = json.loads((ROOT / "infra/tests/settings.json").read_text())  # of in
 ACTIONS = {"status", "list", "show", "replay", "cancel", "reclaim", "prune", "pause", "resume", "migrate", "doctor"}
 
 
-def test_every_event_is_one_that_the_dispatcher_takes():
+def test_the_dispatcher_accepts_every_event():
     assert {"schedule", "empty", "dry-run", "drain", "small"} <= DISPATCHERS.keys()
     for name, event in DISPATCHERS.items():
         assert event.get("source", "").startswith("aws.") or event.keys() <= {"max_cycles", "claim_limit", "concurrency", "dry_run"}, name
@@ -36,13 +36,13 @@ def test_every_action_of_the_operator_has_an_event():
     assert json.loads(prune) == EVENTS["operator-prune"]
 
 
-def test_local_settings_are_ones_that_sam_local_takes_over():
+def test_local_settings_are_ones_that_sam_local_passes_on():
     """`sam local invoke --env-vars` passes only what the template names."""
     local = json.loads((ROOT / "infra/local/env.json").read_text())
     everywhere = WORLD.main["Globals"]["Function"]["Environment"]["Variables"].keys()
     for function, variables in local.items():
         assert variables.keys() <= everywhere | WORLD.resource(function)["Environment"]["Variables"].keys(), function
-        assert not (variables["N8N_TOKEN_SECRET_ID"] or variables["DATABASE_SECRET_ID"]), "there is no Secrets Manager on a laptop"
+        assert not (variables["N8N_TOKEN_SECRET_ID"] or variables["DATABASE_SECRET_ID"]), "a laptop has no Secrets Manager"
     assert local.keys() == set(checks.FUNCTIONS)
 
 
@@ -71,7 +71,7 @@ def test_the_memory_is_what_the_bounds_count_on():
     assert WORLD.main["Parameters"]["MemorySize"]["MinValue"] << 20 == 4 * next(s["max"] for s in SETTINGS if s["name"] == "DISPATCH_CLAIM_BYTES")
 
 
-def test_the_program_writes_what_the_alarms_look_at():
+def test_the_program_writes_the_metrics_of_the_alarms():
     source = (ROOT / "internal/telemetry/metrics.go").read_text()
     assert set(re.findall(r'"([A-Z]\w+)", "(?:Count|Seconds|Milliseconds)"', source)) == checks.METRICS
     assert re.search(r'"Stack"', source) and re.search(r'Namespace = "OutboxDispatcher"', source)
@@ -90,7 +90,7 @@ def test_samconfig(environment):
 
 def test_a_nested_stack_needs_no_further_capability():
     for path, template in WORLD.nested.items():
-        assert "Transform" not in template, f"{path}: a transform in a nested stack wants CAPABILITY_AUTO_EXPAND"
+        assert "Transform" not in template, f"{path}: a transform in a nested stack requires CAPABILITY_AUTO_EXPAND"
 
 
 @pytest.mark.parametrize("architecture, goarch", [("arm64", "arm64"), ("x86_64", "amd64")])

@@ -11,7 +11,7 @@ type Setting struct {
 	Name    string `json:"name"`
 	Meaning string `json:"-"` // a line of the README
 	Default string `json:"default"`
-	// Min and Max bound a number, seconds for a time. Both zero: it is no number.
+	// Min and Max bound a number, seconds for a time. Both zero: it is not a number.
 	Min float64 `json:"min"`
 	Max float64 `json:"max"`
 	// Parameter of template.yaml that is this setting, with the same default and

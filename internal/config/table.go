@@ -53,7 +53,7 @@ var (
 	errLength = errors.New("has a part that is empty or longer than the 63 bytes that Postgres keeps")
 )
 
-// identifier reads one part of a name and returns what stands behind it.
+// identifier reads one part of a name and returns what follows it.
 func identifier(s string) (part, rest string, err error) {
 	if strings.HasPrefix(s, `"`) {
 		var b strings.Builder

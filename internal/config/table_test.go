@@ -59,12 +59,12 @@ func TestParseTableRefuses(t *testing.T) {
 	for name, in := range map[string]string{
 		"Empty": "", "WhiteSpace": " \t", "Dot": ".", "NoTable": "app.", "NoSchema": ".outbox", "TwoDots": "app..outbox",
 		"ThreeParts": "db.app.outbox", "FourParts": `a."b".c.d`, "EmptyQuotes": `""`, "EmptySchema": `"".x`, "EmptyTable": `x.""`,
-		"OpenQuote": `"outbox`, "OpenQuoteBehindSchema": `app."outbox`, "QuoteInside": `out"box`, "BehindTheQuote": `"out"box`, "TwoQuoted": `"a" "b"`,
-		"SpaceInside": "out box", "SpaceBehindTheDot": "app. outbox", "SpaceBeforeTheDot": `"app" .outbox`, "DigitInFront": "1outbox", "DollarInFront": "$outbox",
+		"OpenQuote": `"outbox`, "OpenQuoteAfterSchema": `app."outbox`, "QuoteInside": `out"box`, "AfterTheQuote": `"out"box`, "TwoQuoted": `"a" "b"`,
+		"SpaceInside": "out box", "SpaceAfterTheDot": "app. outbox", "SpaceBeforeTheDot": `"app" .outbox`, "DigitInFront": "1outbox", "DollarInFront": "$outbox",
 		"Dash": "outbox-events", "Semicolon": "x; drop table y", "Comment": "x--", "BlockComment": "x/**/", "Parenthesis": "x(1)", "SingleQuote": "x'y",
 		"Backslash": `x\y`, "Star": "*", "Comma": "a,b", "At": "a@b", "Newline": "a\nb", "NUL": "a\x00b", "QuotedNUL": "\"a\x00b\"",
 		"64Bytes": x64, "64BytesQuoted": `"` + x64 + `"`, "64BytesOfSchema": x64 + ".t", "64BytesOfUnicode": `"` + strings.Repeat("é", 32) + `"`,
-		"NoUTF8": "caf\xe9", "NoUTF8Quoted": "\"caf\xe9\"", "InjectionBehindAQuote": `"x"; drop table y`, "InjectionByClosingQuote": `x" where true --`,
+		"NotUTF8": "caf\xe9", "NotUTF8Quoted": "\"caf\xe9\"", "InjectionAfterAQuote": `"x"; drop table y`, "InjectionByClosingQuote": `x" where true --`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := config.ParseTable(in)

@@ -6,8 +6,8 @@
 //	deliver.go   one POST an event, several at once
 //	record.go    outcomes go to the database in groups
 //
-// and beside them what bounds it (budget.go), what paces it (pacing.go), and
-// what tells of it (report.go).
+// and around them what bounds it (budget.go, bounds.go), paces it (pacing.go) and reports
+// it (report.go).
 //
 // # Guarantees
 //
@@ -18,9 +18,9 @@
 //
 // # Failure handling
 //
-// A failed delivery is an outcome, not an error. Run returns an error only if
-// the work could not be done: settings, secret, database. Whatever dies in
-// between is mended by the lease: its row is reclaimed by a later invocation.
+// A failed delivery is an outcome, not an error. Run returns an error only if the work
+// could not be done: settings, secret, database. Whatever dies in between, the lease runs
+// out and a later invocation reclaims the row.
 package cycle
 
 import (
@@ -50,9 +50,8 @@ type Settings struct {
 	MaxLostLeases int
 }
 
-// Dispatcher carries events from the table to n8n. Its fields are set once and
-// it is used by one invocation after the other; only the pace is remembered
-// between them.
+// Dispatcher carries events from the table to n8n. Its fields are set once, and one
+// invocation after the other uses it; only the pace is remembered between them.
 type Dispatcher struct {
 	Settings Settings
 	Store    Store
@@ -167,8 +166,7 @@ func (r *run) tooLittleTime() error {
 func (r *run) invoke(ctx context.Context) error {
 	work, cancel := r.budget.forWork(ctx)
 	defer cancel()
-	// The token and the session with the database are fetched side by side, and
-	// both before anything is claimed.
+	// The token and a session with the database, both before anything is claimed.
 	g, both := errgroup.WithContext(work)
 	g.Go(func() (err error) {
 		r.token, err = fetchToken(both, r.Tokens, r.Observer)
@@ -198,8 +196,8 @@ func (r *run) invoke(ctx context.Context) error {
 	return r.reportBacklog(ctx)
 }
 
-// reportBacklog measures what is left, unless the last look at the table has
-// just told. It is left out when there is no time for it.
+// reportBacklog counts what is left, unless the last claim has just done so or there is
+// no time for it.
 func (r *run) reportBacklog(ctx context.Context) error {
 	if r.tally.backlogIsFresh() {
 		return nil

@@ -1,6 +1,6 @@
-// Package wire opens the outbox table as the settings say. It is where the
-// two adapters meet that take part in a login, and know nothing of each other:
-// Postgres, and Secrets Manager with the passwords.
+// Package wire opens the outbox table as the settings say. Here the two adapters of a
+// login meet, which do not know each other: Postgres, and Secrets Manager with the
+// passwords.
 package wire
 
 import (
@@ -13,8 +13,8 @@ import (
 	"outbox-dispatcher/internal/secret"
 )
 
-// Open returns the store. It connects to nothing and reads no secret: the first
-// call of the store does.
+// Open returns the store. It connects to nothing and reads no secret: the first call of
+// the store does.
 func Open(d config.Database, reader *secret.Reader) (*postgres.Store, error) {
 	return postgres.Open(d, connector(d, reader))
 }

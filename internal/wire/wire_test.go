@@ -26,8 +26,8 @@ func TestTheSettingsChooseTheLogin(t *testing.T) {
 	}
 }
 
-// The token is signed for the address and the user of the connection: RDS refuses
-// it anywhere else.
+// The token is signed for the address and the user of the connection: RDS refuses it for
+// any other.
 func TestIAMSignsForTheConnection(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "example", "AWS_REGION": "eu-central-1",
@@ -41,9 +41,9 @@ func TestIAMSignsForTheConnection(t *testing.T) {
 	}
 }
 
-// Opening costs the init of the function nothing: nobody is asked before the first
+// Opening costs the init of the function nothing: no call is made before the first
 // round trip.
-func TestOpenAsksNobody(t *testing.T) {
+func TestOpenCallsNothing(t *testing.T) {
 	t.Parallel()
 	s, err := Open(config.Database{URL: "postgres://people@127.0.0.1:1/orders", Table: config.Table{Name: "outbox_events"}, SecretID: "orders/login"}, &secret.Reader{})
 	if err != nil {
