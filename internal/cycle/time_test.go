@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +16,12 @@ import (
 
 // Everything around a POST may be slow. These tests run on virtual time.
 
-// slowTable takes its time to open a session and to claim. It notes the last release.
+// slowTable takes its time to open a session, to claim and to count the backlog. It notes
+// the last release.
 type slowTable struct {
 	*simTable
-	ready, claim time.Duration
-	released     time.Time
+	ready, claim, count time.Duration
+	released            time.Time
 }
 
 func (t *slowTable) Ready(ctx context.Context) error { return pause(ctx, t.ready) }
@@ -27,6 +29,11 @@ func (t *slowTable) Ready(ctx context.Context) error { return pause(ctx, t.ready
 func (t *slowTable) Take(ctx context.Context, c Claim) (Batch, error) {
 	b, err := t.simTable.Take(ctx, c)
 	return b, errors.Join(err, pause(ctx, t.claim))
+}
+
+func (t *slowTable) Backlog(ctx context.Context) (Backlog, error) {
+	b, err := t.simTable.Backlog(ctx)
+	return b, errors.Join(err, pause(ctx, t.count))
 }
 
 func (t *slowTable) Release(ctx context.Context, events []outbox.Event) ([]Fate, error) {
@@ -60,9 +67,10 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// webhook notes when each POST starts. It answers in a second, and refuses the token of
+// webhook notes when each POST starts. It answers after a while, and refuses the token of
 // some events while that is the old one.
 type webhook struct {
+	takes   time.Duration // 0: a second
 	refuses func(event string) bool
 
 	mu     sync.Mutex
@@ -73,7 +81,7 @@ func (w *webhook) Post(_ context.Context, token string, body []byte) outbox.Answ
 	w.mu.Lock()
 	w.starts = append(w.starts, time.Now())
 	w.mu.Unlock()
-	time.Sleep(time.Second)
+	time.Sleep(cmp.Or(w.takes, time.Second))
 	if token == "old" && w.refuses != nil && w.refuses(strings.TrimLeft(string(body), "0")) {
 		return outbox.Answer{Host: "n8n", HTTPStatus: 403}
 	}
@@ -179,4 +187,20 @@ func TestNoTimeForAPostIsAnError(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A POST that takes its whole timeout at the end of the time leaves a second to count what
+// is left.
+func TestTheBacklogIsCountedAfterABusyInvocation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := simSettings()
+		s.Concurrency = 1
+		d := &Dispatcher{Settings: s, Store: &slowTable{simTable: newSimTable(40), count: time.Second}, Webhook: &webhook{takes: simTimeout - 1}, Tokens: simToken{}, Observer: Discard{}, Pacer: NewPacer()}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*simTimeout+PostMargin)
+		defer cancel()
+		if r, err := d.Run(ctx, Request{}); err != nil || r.Stopped != TimeUp || r.Succeeded != 2 || r.BacklogDue != 38 {
+			t.Errorf("report %+v, %v", r, err)
+		}
+	})
 }
